@@ -1,0 +1,59 @@
+# `make demo` and `make test` need nothing but Python 3.11+ and make; they set up .venv themselves.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+UV     := $(shell command -v uv 2>/dev/null)
+
+.PHONY: help setup demo test test-quick lint format bench lock clean
+
+help:
+	@echo "make demo        start the broker, produce and consume through a real client, show what happened"
+	@echo "make test        lint, types, layers, and every test"
+	@echo "make test-quick  the fast tests only (inner loop)"
+	@echo "make lint        ruff, mypy --strict, import-linter"
+	@echo "make bench       benchmarks, side by side with Apache Kafka where Java and Maven are there"
+
+setup: $(READY)
+
+$(READY): pyproject.toml requirements.lock
+ifneq ($(UV),)
+	@test -x $(BIN)/python || uv venv -q --python $(PYTHON) $(VENV)
+	uv pip install -q --python $(BIN)/python -r requirements.lock
+	uv pip install -q --python $(BIN)/python --no-deps -e .
+else
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+endif
+	@touch $@
+
+demo: setup
+	@$(BIN)/python examples/demo.py
+
+test: lint
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-quick: setup
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow and not java"
+
+lint: setup
+	@$(BIN)/ruff check -q .
+	@$(BIN)/ruff format -q --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: setup
+	@$(BIN)/ruff check -q --fix .
+	@$(BIN)/ruff format -q .
+
+bench: setup
+	@$(BIN)/python -m benchmarks.broker
+
+# The lock lists what `pip install` resolves for every supported Python; names and versions only.
+lock:
+	uv pip compile -q --universal --python-version 3.11 --group dev --no-header --no-emit-index-url \
+		--no-annotate pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
