@@ -65,9 +65,41 @@ class ListenFailed(OncestreamError):
     exit_code = 3
 
 
+class OpenListener(OncestreamError):
+    """A listener that others could reach would take everybody."""
+
+    cause = "refusing to listen on {address}: it can be reached from other machines and has no authentication"
+    suggestion = "listen on 127.0.0.1, or allow it knowingly with --insecure"
+    exit_code = 3
+
+
 class BrokerFailed(OncestreamError):
     """A broker started from Python did not come up."""
 
     cause = "the broker on {folder} did not start: {reason}"
     suggestion = "read the reason above; the broker's own log lines are on standard error"
+    exit_code = 3
+
+
+class JavaUnavailable(OncestreamError):
+    """Java or Maven, which Apache Kafka's own programs need, is not here."""
+
+    cause = "{program} is needed for Apache Kafka's own programs: {reason}"
+    suggestion = "install it, or do without what needs Apache Kafka"
+    exit_code = 3
+
+
+class JarsUnavailable(OncestreamError):
+    """Maven could not fetch Apache Kafka's jars."""
+
+    cause = "Apache Kafka's jars could not be fetched: {reason}"
+    suggestion = "check that Maven reaches its repository, then try again"
+    exit_code = 3
+
+
+class KafkaFailed(OncestreamError):
+    """An Apache Kafka node did not come up."""
+
+    cause = "Apache Kafka node {node} did not start: {reason}"
+    suggestion = "read the reason above and the node's log beside its data folder"
     exit_code = 3

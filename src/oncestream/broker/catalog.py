@@ -1,0 +1,126 @@
+"""The catalogue: which topics there are, their ids and configurations, and the next free producer id.
+
+It is a log like any other (folder `__cluster_metadata-0`): a change is a list of records, appended and
+flushed, and `replay` alone changes the state, so start-up and normal running share one path.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from oncestream.records.records import Record, build_batch, records_of
+from oncestream.storage.log import Log
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"
+PRODUCER_ID_BLOCK: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEntry:
+    """A topic as the catalogue knows it: what was set on it, not the defaults."""
+
+    name: str
+    id: bytes
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Change(NamedTuple):
+    """One record of the catalogue's log; no value deletes the key."""
+
+    key: str
+    value: Mapping[str, object] | None
+
+
+class Catalog:
+    """The catalogue's state and its log."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.topics: dict[str, TopicEntry] = {}
+        self.names: dict[bytes, str] = {}
+        self.deleted_ids: set[bytes] = set()
+        self.next_producer_id = 0
+        self.cluster_id = ""
+        for batch in log.batches(log.start_offset):
+            for record in records_of(batch):
+                value = None if record.value is None else json.loads(record.value)
+                self.replay(Change((record.key or b"").decode(), value))
+        if not self.cluster_id:
+            self.commit([Change("cluster", {"id": _new_cluster_id()})])
+
+    def commit(self, changes: Iterable[Change], now_ms: int = 0) -> None:
+        """Makes the changes durable, all or none, then applies them."""
+        kept = list(changes)
+        records = [Record(i, now_ms, c.key.encode(), _encode(c.value)) for i, c in enumerate(kept)]
+        self.log.append(memoryview(bytearray(build_batch(records))), internal=True)
+        ticket = self.log.unsynced()
+        if ticket is not None:
+            ticket.run()
+            self.log.synced(ticket)
+        for change in kept:
+            self.replay(change)
+
+    def replay(self, change: Change) -> None:
+        kind, _, rest = change.key.partition(":")
+        value = change.value
+        if kind == "topic":
+            self._replay_topic(bytes.fromhex(rest), value)
+        elif kind == "cluster" and value is not None:
+            self.cluster_id = str(value["id"])
+        elif kind == "producer_ids" and value is not None:
+            self.next_producer_id = int(str(value["next"]))
+
+    def _replay_topic(self, topic_id: bytes, value: Mapping[str, object] | None) -> None:
+        old_name = self.names.pop(topic_id, None)
+        if old_name is not None:
+            del self.topics[old_name]
+        if value is None:
+            self.deleted_ids.add(topic_id)
+            return
+        configs = value["configs"]
+        assert isinstance(configs, dict)
+        name = str(value["name"])
+        self.topics[name] = TopicEntry(name, topic_id, int(str(value["partitions"])), configs)
+        self.names[topic_id] = name
+
+
+def _encode(value: Mapping[str, object] | None) -> bytes | None:
+    return None if value is None else json.dumps(value).encode()
+
+
+def put_topic(entry: TopicEntry) -> Change:
+    value = {"name": entry.name, "partitions": entry.partitions, "configs": dict(entry.configs)}
+    return Change(f"topic:{entry.id.hex()}", value)
+
+
+def drop_topic(entry: TopicEntry) -> Change:
+    return Change(f"topic:{entry.id.hex()}", None)
+
+
+def with_configs(entry: TopicEntry, configs: Mapping[str, str]) -> TopicEntry:
+    return replace(entry, configs=dict(configs))
+
+
+def reserve_producer_ids(first: int) -> Change:
+    return Change("producer_ids", {"next": first + PRODUCER_ID_BLOCK})
+
+
+def new_topic_id() -> bytes:
+    """Random, never one of Kafka's reserved ids (zero and one), never starting with a dash in base64."""
+    while True:
+        made = bytearray(os.urandom(16))
+        made[6] = (made[6] & 0x0F) | 0x40
+        made[8] = (made[8] & 0x3F) | 0x80
+        if base64.urlsafe_b64encode(made)[:1] != b"-":
+            return bytes(made)
+
+
+def _new_cluster_id() -> str:
+    return base64.urlsafe_b64encode(new_topic_id()).decode().rstrip("=")

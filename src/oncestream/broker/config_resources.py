@@ -1,0 +1,163 @@
+"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs work on: topics, and the broker itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from oncestream.broker import topic_configs
+from oncestream.broker.catalog import TopicEntry
+from oncestream.broker.node import Node, Topic
+from oncestream.broker.settings import BrokerSettings
+from oncestream.broker.topic_configs import ConfigType
+from oncestream.broker.topic_names import check_name
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, in the codes of DescribeConfigs."""
+
+    NONE = 0
+    TOPIC = 1
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """One configuration that holds, and what it would be without the first one."""
+
+    name: str
+    value: str
+    source: ConfigSource
+    read_only: bool
+    type: ConfigType
+    synonyms: list[Synonym]
+    doc: str
+
+
+def describe(node: Node, resource_type: int, name: str) -> list[ConfigEntry]:
+    """Every configuration of a topic or of this broker."""
+    if resource_type == ResourceType.TOPIC:
+        return topic_entries(node, find_topic(node, name).entry)
+    if resource_type == ResourceType.BROKER:
+        _check_broker_name(node, name)
+        return [] if name == "" else _broker_entries(node)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+
+
+def alter(
+    node: Node,
+    resource_type: int,
+    name: str,
+    change: Callable[[Mapping[str, str]], Mapping[str, str | None]],
+    validate_only: bool,
+) -> None:
+    """Gives a topic the configurations that `change` makes of its own ones."""
+    if resource_type == ResourceType.BROKER:
+        _check_broker_name(node, name)
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "the broker's settings are read at its start; see docs/settings.md"
+        )
+    if resource_type != ResourceType.TOPIC:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+    topic = find_topic(node, name)
+    changed = change(topic.entry.configs)
+    topic_configs.validate(changed)
+    if not validate_only:
+        node.set_configs(topic, {key: value for key, value in changed.items() if value is not None})
+
+
+def find_topic(node: Node, name: str) -> Topic:
+    check_name(name)
+    topic = node.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return topic
+
+
+def topic_entries(node: Node, entry: TopicEntry) -> list[ConfigEntry]:
+    defaults = node.settings.topic_defaults
+    shown = [
+        name for name in topic_configs.TABLE if name not in topic_configs.HIDDEN or name in entry.configs
+    ]
+    entries = []
+    for name in shown:
+        spec = topic_configs.TABLE[name]
+        chain = []
+        if name in entry.configs:
+            chain.append(Synonym(name, entry.configs[name], ConfigSource.TOPIC))
+        if name in defaults:
+            chain.append(Synonym(spec.synonym or name, defaults[name], ConfigSource.STATIC_BROKER))
+        chain.append(Synonym(spec.synonym or name, spec.default, ConfigSource.DEFAULT))
+        first = chain[0]
+        entries.append(ConfigEntry(name, first.value, first.source, False, spec.type, chain, spec.doc))
+    return entries
+
+
+def _check_broker_name(node: Node, name: str) -> None:
+    if name not in ("", str(node.settings.node_id)):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node.settings.node_id} or empty string, but received {name}",
+        )
+
+
+def _broker_entries(node: Node) -> list[ConfigEntry]:
+    settings, defaults = node.settings, BrokerSettings()
+    entries = []
+    for name, type_, read in _BROKER_TABLE:
+        value, default = read(settings), read(defaults)
+        entries.append(_broker_entry(name, type_, value, None if value == default else default))
+    for spec in topic_configs.TABLE.values():
+        if spec.synonym is not None:
+            given = settings.topic_defaults.get(spec.name)
+            entries.append(
+                _broker_entry(spec.synonym, spec.type, given or spec.default, given and spec.default)
+            )
+    return entries
+
+
+def _broker_entry(name: str, type_: ConfigType, value: str, default: str | None) -> ConfigEntry:
+    """`default` is given where the value is not the default."""
+    source = ConfigSource.DEFAULT if default is None else ConfigSource.STATIC_BROKER
+    chain = [Synonym(name, value, source)]
+    if default is not None:
+        chain.append(Synonym(name, default, ConfigSource.DEFAULT))
+    return ConfigEntry(
+        name, value, source, True, type_, chain, "set when the broker starts; see docs/settings.md"
+    )
+
+
+def _flag(value: bool) -> str:
+    return str(value).lower()
+
+
+_BROKER_TABLE: Final[tuple[tuple[str, ConfigType, Callable[[BrokerSettings], str]], ...]] = (
+    ("node.id", ConfigType.INT, lambda s: str(s.node_id)),
+    ("broker.id", ConfigType.INT, lambda s: str(s.node_id)),
+    ("log.dirs", ConfigType.STRING, lambda s: str(s.data)),
+    ("listeners", ConfigType.LIST, lambda s: f"PLAINTEXT://{s.listen}"),
+    ("advertised.listeners", ConfigType.LIST, lambda s: f"PLAINTEXT://{s.advertise or s.listen}"),
+    ("auto.create.topics.enable", ConfigType.BOOLEAN, lambda s: _flag(s.auto_create_topics)),
+    ("num.partitions", ConfigType.INT, lambda s: str(s.default_partitions)),
+    ("default.replication.factor", ConfigType.INT, lambda _: "1"),
+    ("max.connections", ConfigType.INT, lambda s: str(s.connections_max)),
+    ("connections.max.idle.ms", ConfigType.LONG, lambda s: str(s.idle_ms_max)),
+    ("socket.request.max.bytes", ConfigType.INT, lambda s: str(s.frame_bytes_max)),
+    ("queued.max.request.bytes", ConfigType.LONG, lambda s: str(s.in_flight_bytes_max)),
+    ("fetch.max.bytes", ConfigType.INT, lambda s: str(s.fetch_bytes_max)),
+    ("log.retention.check.interval.ms", ConfigType.LONG, lambda s: str(s.housekeeping_ms)),
+    ("producer.id.expiration.ms", ConfigType.INT, lambda s: str(s.producer_id_expiration_ms)),
+)

@@ -1,0 +1,276 @@
+"""One client connection: frames in, answers out in the order of the requests, in bounded memory.
+
+Requests are parsed in place and handled at once; an answer that comes later (a long poll, a flush) has a slot
+in the queue, so the parser goes on meanwhile. A client that does not take its answers is not read from.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from oncestream.broker.outbox import Chunk, Outbox
+
+logger = logging.getLogger("oncestream.broker")
+
+FRAME_BYTES_MIN: Final = 8  # the shortest request header
+UNRESERVED_BYTES_MAX: Final = 64 * 1024  # a larger frame needs room in the broker's budget before it is read
+_ALLOCATION_BYTES_MAX: Final = 1024 * 1024  # ahead of what was received; beyond it the buffer doubles
+_UNSENT_CHUNKS_MAX: Final = 64  # answers collected before they are sent, so that one send carries many
+_LENGTH: Final = struct.Struct(">i")
+
+
+class Slot:
+    """The place of one answer in the order of the connection."""
+
+    __slots__ = ("chunks",)
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] | None = None
+
+
+class Host(Protocol):
+    """What a connection needs of its server."""
+
+    receive_view: memoryview
+    frame_bytes_max: int
+    requests_in_flight_max: int
+
+    def now(self) -> float: ...
+    def on_frame(self, connection: Connection, frame: memoryview) -> None: ...
+    def on_closed(self, connection: Connection) -> None: ...
+    def reserve(self, connection: Connection, size_bytes: int) -> bool: ...
+    def release(self, size_bytes: int) -> None: ...
+    def watch_reads(self, fd: int, callback: Callable[[], None] | None) -> None: ...
+    def watch_writes(self, fd: int, callback: Callable[[], None] | None) -> None: ...
+
+
+class Connection:
+    """A client's socket, with what is half received and what is not yet sent."""
+
+    __slots__ = (
+        "_corked",
+        "_fd",
+        "_host",
+        "_outbox",
+        "_partial",
+        "_reading",
+        "_received",
+        "_reserved",
+        "_slots",
+        "_sock",
+        "blocked",
+        "closed",
+        "last_progress",
+        "peer",
+        "starved",
+    )
+
+    def __init__(self, sock: socket.socket, peer: str, host: Host) -> None:
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._host = host
+        self.peer = peer
+        self.closed = False
+        self.blocked = False  # the client does not take its answers
+        self.starved = False  # waits for room in the broker's budget
+        self.last_progress = host.now()
+        self._partial: bytearray | None = None  # the start of a frame; `_received` bytes of it are filled
+        self._received = 0
+        self._reserved = 0
+        self._slots: deque[Slot] = deque()
+        self._outbox = Outbox(sock)
+        self._corked = False
+        self._reading = False
+        self._update_reading()
+
+    @property
+    def receiving(self) -> bool:
+        """In the middle of a frame."""
+        return self._partial is not None
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have no answer yet."""
+        return len(self._slots)
+
+    # -- receiving ----------------------------------------------------------------------------
+
+    def on_readable(self) -> None:
+        host, partial = self._host, self._partial
+        target = host.receive_view if partial is None else memoryview(partial)[self._received :]
+        try:
+            count = self._sock.recv_into(target)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.close(f"receive failed: {error.strerror}", quiet=True)
+            return
+        if count == 0:
+            self.close("closed by the client", quiet=True)
+            return
+        self.last_progress = host.now()
+        if partial is None:
+            self._take(host.receive_view, count)
+        else:
+            self._received += count
+            self._take(memoryview(partial), self._received)
+
+    def granted(self, size_bytes: int) -> None:
+        """The broker has room for the frame this connection waits to receive."""
+        self.starved = False
+        self._reserved = size_bytes
+        self.last_progress = self._host.now()
+        self.resume()
+
+    def resume(self) -> None:
+        """Goes on with what was received before the connection was paused."""
+        if self.closed or self._corked:
+            return
+        if self._partial is not None:
+            self._take(memoryview(self._partial), self._received)
+        else:
+            self._update_reading()
+
+    def _take(self, data: memoryview, end: int) -> None:
+        """Handles the whole frames in `data[:end]`, keeps the rest, sends what is answered."""
+        self._corked = True
+        used = self._parse(data, end)
+        self._corked = False
+        if self.closed:
+            return
+        if used == end:
+            self._drop_partial()
+        else:
+            self._keep(data, used, end)
+        self._drain()
+        self._update_reading()
+
+    def _parse(self, data: memoryview, end: int) -> int:
+        host, slots = self._host, self._slots
+        used = 0
+        while end - used >= 4 and len(slots) < host.requests_in_flight_max and not self.blocked:
+            size = _LENGTH.unpack_from(data, used)[0]
+            if not FRAME_BYTES_MIN <= size <= host.frame_bytes_max:
+                self.close(f"a frame of {size} bytes (allowed: {FRAME_BYTES_MIN} to {host.frame_bytes_max})")
+                return end
+            stop = used + 4 + size
+            if stop > end:
+                break
+            host.on_frame(self, data[used + 4 : stop])
+            if self.closed:
+                return end
+            used = stop
+            if len(self._outbox) >= _UNSENT_CHUNKS_MAX:
+                self._drain()
+        return used
+
+    def _keep(self, data: memoryview, used: int, end: int) -> None:
+        """Holds the unused bytes in a buffer of this connection's own, with room for the rest of the frame."""
+        left = end - used
+        partial = self._partial
+        if partial is not None and used == 0 and end < len(partial):
+            return
+        size = 4 + _LENGTH.unpack_from(data, used)[0] if left >= 4 else 4
+        capacity = max(left, min(size, max(2 * left, _ALLOCATION_BYTES_MAX)))
+        if size > UNRESERVED_BYTES_MAX and self._reserved < size and size > left:
+            self._reserve(size)
+            capacity = left if self.starved else capacity
+        kept = bytearray(capacity)
+        kept[:left] = data[used:end]
+        self._partial, self._received = kept, left
+
+    def _reserve(self, size_bytes: int) -> None:
+        self._give_back()
+        if self._host.reserve(self, size_bytes):
+            self._reserved = size_bytes
+        else:
+            self.starved = True
+
+    def _drop_partial(self) -> None:
+        self._partial, self._received = None, 0
+        self._give_back()
+
+    def _give_back(self) -> None:
+        if self._reserved:
+            reserved, self._reserved = self._reserved, 0
+            self._host.release(reserved)
+
+    # -- answering ----------------------------------------------------------------------------
+
+    def open_slot(self) -> Slot:
+        slot = Slot()
+        self._slots.append(slot)
+        return slot
+
+    def answer(self, slot: Slot, chunks: list[Chunk]) -> None:
+        """An answer that took its time; no chunks: none is owed."""
+        slot.chunks = chunks
+        if not self.closed and not self._corked and self._slots[0] is slot:
+            self._drain()
+            self.resume()
+
+    def answer_now(self, chunks: list[Chunk]) -> None:
+        if self._slots:
+            self.open_slot().chunks = chunks
+        else:
+            self._outbox.extend(chunks)
+        if not self._corked:
+            self._drain()
+
+    def on_writable(self) -> None:
+        self.last_progress = self._host.now()
+        self._send()
+        if not self.blocked:
+            self.resume()
+
+    def _drain(self) -> None:
+        slots = self._slots
+        while slots and slots[0].chunks is not None:
+            self._outbox.extend(slots.popleft().chunks or ())
+        if self._outbox and not self.blocked:
+            self._send()
+
+    def _send(self) -> None:
+        try:
+            done = self._outbox.send()
+        except OSError as error:
+            self.close(f"send failed: {error.strerror}", quiet=True)
+            return
+        if done == self.blocked:
+            self.blocked = not done
+            self._host.watch_writes(self._fd, self.on_writable if self.blocked else None)
+            self._update_reading()
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def close(self, reason: str, *, quiet: bool = False) -> None:
+        """Ends the connection; `quiet` for what clients do every day."""
+        if self.closed:
+            return
+        self.closed = True
+        level = logging.DEBUG if quiet else logging.WARNING
+        logger.log(level, "connection closed peer=%s reason=%s", self.peer, reason)
+        self._update_reading()
+        if self.blocked:
+            self._host.watch_writes(self._fd, None)
+        self._drop_partial()
+        self._outbox.clear()
+        self._slots.clear()
+        self._sock.close()
+        self._host.on_closed(self)
+
+    def _update_reading(self) -> None:
+        wanted = not (
+            self.closed
+            or self.blocked
+            or self.starved
+            or len(self._slots) >= self._host.requests_in_flight_max
+        )
+        if wanted != self._reading:
+            self._reading = wanted
+            self._host.watch_reads(self._fd, self.on_readable if wanted else None)

@@ -1,0 +1,125 @@
+"""From a frame to its answer: header, table look-up, decode, handler, encode."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from oncestream.broker.apis import APIS, Answer, Api
+from oncestream.broker.call import Call, Hangup
+from oncestream.broker.connection import Connection, Slot
+from oncestream.broker.later import Later
+from oncestream.broker.node import Node
+from oncestream.broker.outbox import Chunk
+from oncestream.wire.api import ApiKey, response_header_version
+from oncestream.wire.codec import DecodeError, decode, encode_into
+from oncestream.wire.header import RequestHeader, decode_request_header
+from oncestream.wire.schema import Message
+
+logger = logging.getLogger("oncestream.broker")
+
+_FRAME_HEAD: Final = struct.Struct(">ii")
+
+
+class Dispatcher:
+    """Hands frames to handlers. A frame that makes no sense closes its connection, and only that one."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        try:
+            header = decode_request_header(frame)
+            api = _find_api(header)
+            version = header.api_version
+            if not api.version_min <= version <= api.version_max:
+                connection.answer_now([_unsupported_version(header)])
+                return
+            request = decode(api.request, frame, version, header.body_position)
+        except DecodeError as error:
+            connection.close(str(error))
+            return
+        call = Call(self._node, version, header.correlation_id, header.client_id, connection.peer)
+        try:
+            answer = api.handler(request, call)
+        except Hangup as reason:
+            connection.close(str(reason))
+            return
+        except Exception:
+            _failed(connection, api, call)
+            return
+        if isinstance(answer, Message | list):
+            connection.answer_now(_chunks(api, call, answer))
+        elif isinstance(answer, Later):
+            slot = connection.open_slot()
+            answer.then(lambda late: connection.answer(slot, _chunks(api, call, late)))
+        elif answer is not None:
+            assert asyncio.iscoroutine(answer)
+            self._run(connection, api, call, answer)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _run(self, connection: Connection, api: Api, call: Call, work: Coroutine[Any, Any, Answer]) -> None:
+        task = self._node.loop.create_task(_finish(connection, connection.open_slot(), api, call, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _finish(
+    connection: Connection, slot: Slot, api: Api, call: Call, work: Coroutine[Any, Any, Answer]
+) -> None:
+    try:
+        answer = await work
+    except Exception:
+        _failed(connection, api, call)
+        return
+    connection.answer(slot, _chunks(api, call, answer))
+
+
+def _find_api(header: RequestHeader) -> Api:
+    api = APIS.get(header.api_key)
+    if api is None:
+        raise DecodeError(f"api key {header.api_key} is not served")
+    served = api.version_min <= header.api_version <= api.version_max
+    if not served and api.key is not ApiKey.API_VERSIONS:
+        raise DecodeError(
+            f"{api.name} version {header.api_version} is not served"
+            f" (served: {api.version_min} to {api.version_max})"
+        )
+    return api
+
+
+def _unsupported_version(header: RequestHeader) -> bytearray:
+    """A client newer than us learns our versions from an answer in version 0."""
+    from oncestream.broker.handlers.api_versions import unsupported_version
+
+    return encode_frame(ApiKey.API_VERSIONS, 0, header.correlation_id, unsupported_version())
+
+
+def _chunks(api: Api, call: Call, answer: Answer) -> list[Chunk]:
+    if answer is None:
+        return []
+    if isinstance(answer, Message):
+        return [encode_frame(api.key, call.version, call.correlation_id, answer)]
+    return answer
+
+
+def encode_frame(key: ApiKey, version: int, correlation_id: int, message: Message) -> bytearray:
+    """Length, header and body of an answer in one buffer."""
+    out = bytearray(_FRAME_HEAD.size)
+    if response_header_version(key, version):
+        out.append(0)  # no tagged fields
+    encode_into(message, version, out)
+    _FRAME_HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
+    return out
+
+
+def _failed(connection: Connection, api: Api, call: Call) -> None:
+    logger.exception("request failed api=%s version=%d peer=%s", api.name, call.version, connection.peer)
+    connection.close(f"{api.name} failed")

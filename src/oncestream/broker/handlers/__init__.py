@@ -1,0 +1,1 @@
+"""One file per API, named after it; `handle` is found by that name."""

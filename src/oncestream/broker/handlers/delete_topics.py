@@ -1,0 +1,47 @@
+"""DeleteTopics (20), versions 1-6: delete topics by name, from version 6 also by id.
+
+Differs from Apache Kafka: internal topics are refused.
+"""
+
+from __future__ import annotations
+
+from oncestream.broker.call import Call
+from oncestream.broker.topic_names import is_internal
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from oncestream.wire.schema import NO_UUID
+
+
+def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+    wanted = request.topics if call.version >= 6 else [DeleteTopicState(name=n) for n in request.topic_names]
+    return DeleteTopicsResponse(responses=[_delete(want, call) for want in wanted])
+
+
+def _delete(want: DeleteTopicState, call: Call) -> DeletableTopicResult:
+    node = call.node
+    name, topic_id = want.name, want.topic_id
+    try:
+        if name is not None and topic_id != NO_UUID:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        if name is None:
+            name = node.topic_name(topic_id)
+            if name is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        topic = node.topics.get(name)
+        if topic is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+            )
+        if is_internal(name):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal and cannot be deleted")
+        node.delete_topic(topic)
+    except KafkaError as error:
+        return DeletableTopicResult(
+            name=want.name, topic_id=topic_id, error_code=error.code, error_message=error.message
+        )
+    return DeletableTopicResult(name=name, topic_id=topic.id)

@@ -1,0 +1,74 @@
+"""DescribeTopicPartitions (75), version 0: topics and partitions in pages, sorted by name.
+
+Differs from Apache Kafka: the lists of eligible leader replicas are always empty.
+"""
+
+from __future__ import annotations
+
+from oncestream.broker.call import Call
+from oncestream.broker.node import Node
+from oncestream.broker.topic_names import check_name, is_internal
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+
+PARTITIONS_PER_ANSWER_MAX = 2000
+
+
+def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
+    node = call.node
+    cursor = request.cursor
+    names = sorted({want.name for want in request.topics} or node.topics)
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    left = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        if left <= 0:
+            response.next_cursor = ResponseCursor(topic_name=name, partition_index=first)
+            break
+        topic, more = _describe(node, name, max(first, 0), left)
+        response.topics.append(topic)
+        left -= len(topic.partitions)
+        if more is not None:
+            response.next_cursor = ResponseCursor(topic_name=name, partition_index=more)
+            break
+    return response
+
+
+def _describe(
+    node: Node, name: str, first: int, limit: int
+) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
+    """One topic's page, and the partition to go on with if it has more."""
+    topic = node.topics.get(name)
+    if topic is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        try:
+            check_name(name)
+        except KafkaError as error:
+            code = error.code
+        return DescribeTopicPartitionsResponseTopic(error_code=code, name=name), None
+    here = [node.settings.node_id]
+    stop = first + limit
+    page = [
+        DescribeTopicPartitionsResponsePartition(
+            partition_index=partition.index,
+            leader_id=node.settings.node_id,
+            leader_epoch=partition.log.leader_epoch,
+            replica_nodes=here,
+            isr_nodes=here,
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+        )
+        for partition in topic.partitions[first:stop]
+    ]
+    described = DescribeTopicPartitionsResponseTopic(
+        name=name, topic_id=topic.id, is_internal=is_internal(name), partitions=page
+    )
+    return described, stop if stop < len(topic.partitions) else None

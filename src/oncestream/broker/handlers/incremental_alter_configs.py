@@ -1,0 +1,104 @@
+"""IncrementalAlterConfigs (44), versions 0-1: set, delete, append to or subtract from single configurations.
+
+Differs from Apache Kafka: the broker's own settings cannot be changed while it runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import IntEnum
+
+from oncestream.broker import topic_configs
+from oncestream.broker.call import Call
+from oncestream.broker.config_resources import alter
+from oncestream.broker.topic_configs import ConfigType, split_list
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
+    named = Counter((r.resource_type, r.resource_name) for r in request.resources)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            _alter(
+                resource, named[resource.resource_type, resource.resource_name], request.validate_only, call
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+def _alter(
+    resource: AlterConfigsResource, times: int, validate_only: bool, call: Call
+) -> AlterConfigsResourceResponse:
+    response = AlterConfigsResourceResponse(
+        error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    defaults = call.node.settings.topic_defaults
+    try:
+        if times > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        if len({config.name for config in resource.configs}) < len(resource.configs):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        alter(
+            call.node,
+            resource.resource_type,
+            resource.resource_name,
+            lambda own: _apply(own, resource.configs, defaults),
+            validate_only,
+        )
+    except KafkaError as error:
+        response.error_code, response.error_message = error.code, error.message
+    return response
+
+
+def _apply(
+    own: Mapping[str, str], changes: list[AlterableConfig], defaults: Mapping[str, str]
+) -> Mapping[str, str | None]:
+    result: dict[str, str | None] = dict(own)
+    for change in changes:
+        name = change.name
+        if change.config_operation == Operation.DELETE:
+            result.pop(name, None)
+            continue
+        if change.value is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
+        if change.config_operation == Operation.SET:
+            result[name] = change.value
+            continue
+        spec = topic_configs.TABLE.get(name)
+        if (
+            spec is None
+            or spec.type is not ConfigType.LIST
+            or change.config_operation not in tuple(Operation)
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Can't {_verb(change.config_operation)} to key {name} because its type is not LIST.",
+            )
+        now = split_list(result.get(name) or defaults.get(name, spec.default))
+        given = split_list(change.value)
+        if change.config_operation == Operation.APPEND:
+            now += [item for item in given if item not in now]
+        else:
+            now = [item for item in now if item not in given]
+        result[name] = ",".join(now)
+    return result
+
+
+def _verb(operation: int) -> str:
+    return Operation(operation).name if operation in tuple(Operation) else f"apply operation {operation}"

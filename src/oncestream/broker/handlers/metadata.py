@@ -1,0 +1,78 @@
+"""Metadata (3), versions 0-13: the broker's address, topics and their partitions; creates topics on first use.
+
+Differs from Apache Kafka: a topic made on first use is answered at once, not with an error and later.
+"""
+
+from __future__ import annotations
+
+from oncestream.broker.call import Call
+from oncestream.broker.node import Node, Topic
+from oncestream.broker.topic_names import check_name, check_new_name, is_internal
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from oncestream.wire.schema import NO_UUID
+
+
+def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
+    node = call.node
+    host, port = node.address
+    wanted = request.topics
+    if wanted is None or (call.version == 0 and not wanted):
+        topics = [_known(node, topic) for topic in node.topics.values()]
+    else:
+        create = request.allow_auto_topic_creation and node.settings.auto_create_topics
+        topics = [_one(node, want, create) for want in wanted]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=node.settings.node_id, host=host, port=port)],
+        cluster_id=node.catalog.cluster_id,
+        controller_id=node.settings.node_id,
+        topics=topics,
+    )
+
+
+def _one(node: Node, want: MetadataRequestTopic, create: bool) -> MetadataResponseTopic:
+    if want.name is None or want.topic_id != NO_UUID:
+        name = node.topic_name(want.topic_id)
+        if name is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=want.topic_id
+            )
+        return _known(node, node.topics[name])
+    name = want.name
+    try:
+        topic = node.topics.get(name)
+        if topic is None:
+            check_name(name)
+            if not create:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            check_new_name(name, node.topics)
+            topic = node.create_topic(name, node.settings.default_partitions, {})
+    except KafkaError as error:
+        return MetadataResponseTopic(error_code=error.code, name=name, is_internal=is_internal(name))
+    return _known(node, topic)
+
+
+def _known(node: Node, topic: Topic) -> MetadataResponseTopic:
+    here = [node.settings.node_id]
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=partition.index,
+                leader_id=node.settings.node_id,
+                leader_epoch=partition.log.leader_epoch,
+                replica_nodes=here,
+                isr_nodes=here,
+            )
+            for partition in topic.partitions
+        ],
+    )

@@ -1,0 +1,114 @@
+"""Produce (0), versions 3-13: append one record batch to each of some partitions.
+
+acks=all is answered when the batch is as durable as the broker's settings promise, acks=1 when the operating
+system has it, acks=0 never; an error with acks=0 closes the connection, the only way to tell.
+Differs from Apache Kafka: the records inside a batch are not looked at unless the topic's configuration asks
+for it (compaction, another compression, LogAppendTime); acks=1 and acks=all differ by the flush only.
+"""
+
+from __future__ import annotations
+
+from oncestream.broker.call import Call, Hangup
+from oncestream.broker.later import Later
+from oncestream.broker.partition import Partition
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+ACKS_ALL = -1
+_IDS_FROM = 13
+
+
+def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Later | None:
+    waits: list[tuple[Partition, int, PartitionProduceResponse]] = []
+    response = ProduceResponse()
+    for topic in request.topic_data:
+        name: str | None = topic.name if call.version < _IDS_FROM else call.node.topic_name(topic.topic_id)
+        answers = [_append(name, data, request.acks, call, waits) for data in topic.partition_data]
+        response.responses.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+        )
+    if request.acks == 0:
+        _refuse_silent_errors(response)
+        return None
+    if request.acks == ACKS_ALL and waits:
+        return _when_durable(response, waits, request.timeout_ms, call)
+    return response
+
+
+def _append(
+    name: str | None,
+    data: PartitionProduceData,
+    acks: int,
+    call: Call,
+    waits: list[tuple[Partition, int, PartitionProduceResponse]],
+) -> PartitionProduceResponse:
+    try:
+        if acks not in (0, 1, ACKS_ALL):
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is none of -1, 0 and 1")
+        partition = None if name is None else call.node.partition(name, data.index)
+        if partition is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise KafkaError(code, "This server does not host this topic-partition.")
+        appended = partition.append(memoryview(data.records or b""))
+    except KafkaError as error:
+        return PartitionProduceResponse(
+            index=data.index, error_code=error.code, base_offset=-1, error_message=error.message
+        )
+    answer = PartitionProduceResponse(
+        index=data.index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.append_time_ms,
+        log_start_offset=appended.start_offset,
+    )
+    if acks == ACKS_ALL and partition.high_watermark <= appended.last_offset:
+        waits.append((partition, appended.last_offset + 1, answer))
+    return answer
+
+
+def _when_durable(
+    response: ProduceResponse,
+    waits: list[tuple[Partition, int, PartitionProduceResponse]],
+    timeout_ms: int,
+    call: Call,
+) -> Later:
+    later = Later()
+    open_answers = {id(answer): answer for _, _, answer in waits}
+
+    def settle(answer: PartitionProduceResponse, error: KafkaError | None) -> None:
+        if open_answers.pop(id(answer), None) is None:
+            return
+        if error is not None:
+            _fail(answer, error)
+        if not open_answers:
+            timer.cancel()
+            later.resolve(response)
+
+    def expire() -> None:
+        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not flushed within {timeout_ms} ms")
+        for answer in list(open_answers.values()):
+            settle(answer, late)
+
+    timer = call.node.loop.call_later(max(timeout_ms, 0) / 1000, expire)
+    for partition, offset, answer in waits:
+        partition.when_synced(offset, lambda error, answer=answer: settle(answer, error))  # type: ignore[misc]
+    return later
+
+
+def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:
+    answer.error_code = error.code
+    answer.error_message = error.message
+    answer.base_offset = -1
+    answer.log_append_time_ms = answer.log_start_offset = -1
+
+
+def _refuse_silent_errors(response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                raise Hangup(f"produce with acks=0 failed: {answer.error_message}")

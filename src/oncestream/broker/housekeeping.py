@@ -1,0 +1,63 @@
+"""What the broker does now and then: retention, compaction, checkpoints, expiry. Never in the way of requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+from oncestream.broker.node import Node
+from oncestream.storage.log import Log
+
+logger = logging.getLogger("oncestream.broker")
+
+
+class Housekeeping:
+    """One round after another; compaction runs in a thread, one log at a time."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._task = node.loop.create_task(self._run())
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._node.settings.housekeeping_ms / 1000)
+            try:
+                await self.round()
+            except Exception:
+                logger.exception("housekeeping failed; it goes on with the next round")
+
+    async def round(self) -> None:
+        now_ms = self._node.clock.now_ms()
+        for log in self._logs():
+            deleted = log.apply_retention(now_ms)
+            if deleted:
+                logger.info(
+                    "retention topic=%s partition=%d segments_deleted=%d start_offset=%d",
+                    log.topic,
+                    log.partition,
+                    deleted,
+                    log.start_offset,
+                )
+            await asyncio.sleep(0)
+        for log in self._logs():
+            await self._compact(log, now_ms)
+        self._node.folder.checkpoint()
+
+    def _logs(self) -> Iterator[Log]:
+        for topic in tuple(self._node.topics.values()):
+            for partition in tuple(topic.partitions):
+                yield partition.log
+        yield self._node.catalog.log
+
+    async def _compact(self, log: Log, now_ms: int) -> None:
+        job = log.plan_compaction(now_ms)
+        if job is None:
+            return
+        await self._node.loop.run_in_executor(None, job.run)
+        log.finish_compaction(job)
+        logger.info("compaction topic=%s partition=%d", log.topic, log.partition)

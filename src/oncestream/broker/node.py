@@ -1,0 +1,189 @@
+"""The node: everything the handlers work on. One event loop owns it; nothing here knows about sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from oncestream.broker import topic_configs
+from oncestream.broker.catalog import (
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    PRODUCER_ID_BLOCK,
+    Catalog,
+    TopicEntry,
+    drop_topic,
+    new_topic_id,
+    put_topic,
+    reserve_producer_ids,
+    with_configs,
+)
+from oncestream.broker.clock import Clock
+from oncestream.broker.group_commit import GroupCommit
+from oncestream.broker.partition import Partition
+from oncestream.broker.settings import BrokerSettings, Durability
+from oncestream.errors import BadSetting
+from oncestream.storage.config import LogConfig
+from oncestream.storage.disk import REAL_DISK, Disk
+from oncestream.storage.folder import DataFolder
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+logger = logging.getLogger("oncestream.broker")
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic with its open partitions."""
+
+    entry: TopicEntry
+    partitions: list[Partition]
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def id(self) -> bytes:
+        return self.entry.id
+
+
+class Node:
+    """The broker without its network: topics, partitions, producer ids."""
+
+    def __init__(
+        self, settings: BrokerSettings, loop: asyncio.AbstractEventLoop, clock: Clock, disk: Disk = REAL_DISK
+    ) -> None:
+        self.settings = settings
+        self.loop = loop
+        self.clock = clock
+        self.address: tuple[str, int] = ("", 0)
+        self.topics: dict[str, Topic] = {}
+        self._check_topic_defaults()
+        self.folder = DataFolder.open(settings.data, clock_ms=clock.now_ms, disk=disk)
+        try:
+            self.commits = GroupCommit(loop, settings.sync_threads)
+            self.catalog = self._open_catalog()
+            self._open_topics()
+        except BaseException:
+            self.folder.abandon()
+            raise
+        self._producer_id_next = self._producer_id_end = self.catalog.next_producer_id
+
+    # -- look-ups, on the hot path ------------------------------------------------------------
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        found = self.topics.get(topic)
+        if found is None or not 0 <= index < len(found.partitions):
+            return None
+        return found.partitions[index]
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self.catalog.names.get(topic_id)
+
+    @property
+    def durable(self) -> bool:
+        return self.settings.durability is Durability.FSYNC
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """Makes a topic whose name, size and configurations were checked before."""
+        entry = TopicEntry(name, new_topic_id(), partitions, dict(configs))
+        self.catalog.commit([put_topic(entry)], self.clock.now_ms())
+        return self._open_topic(entry)
+
+    def add_partitions(self, topic: Topic, total: int) -> None:
+        entry = replace(topic.entry, partitions=total)
+        self.catalog.commit([put_topic(entry)], self.clock.now_ms())
+        topic.entry = entry
+        topic.partitions += [self._open_partition(entry, i) for i in range(len(topic.partitions), total)]
+
+    def set_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
+        entry = with_configs(topic.entry, configs)
+        self.catalog.commit([put_topic(entry)], self.clock.now_ms())
+        topic.entry = entry
+        config = self.log_config(entry)
+        for partition in topic.partitions:
+            partition.log.config = config
+
+    def delete_topic(self, topic: Topic) -> None:
+        self.catalog.commit([drop_topic(topic.entry)], self.clock.now_ms())
+        del self.topics[topic.name]
+        for partition in topic.partitions:
+            self.folder.delete_log(partition.log)
+            partition.gone()
+
+    def new_producer_id(self) -> int:
+        """A producer id nobody had before; reserved in blocks, so that few of them cost a flush."""
+        if self._producer_id_next == self._producer_id_end:
+            first = self.catalog.next_producer_id
+            self.catalog.commit([reserve_producer_ids(first)], self.clock.now_ms())
+            self._producer_id_next, self._producer_id_end = first, first + PRODUCER_ID_BLOCK
+        self._producer_id_next += 1
+        return self._producer_id_next - 1
+
+    def partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self.topics.values())
+
+    def effective_configs(self, entry: TopicEntry) -> dict[str, str]:
+        """What holds for a topic: Kafka's defaults, the broker's, then its own."""
+        known = {
+            name: spec.default
+            for name, spec in topic_configs.TABLE.items()
+            if name not in topic_configs.HIDDEN
+        }
+        return {**known, **self.settings.topic_defaults, **entry.configs}
+
+    def log_config(self, entry: TopicEntry) -> LogConfig:
+        return topic_configs.log_config(
+            {**self.settings.topic_defaults, **entry.configs}, self.settings.producer_id_expiration_ms
+        )
+
+    async def close(self) -> None:
+        """Flushes everything and leaves the folder so that the next start needs no recovery."""
+        await self.commits.drain()
+        self.commits.close()
+        self.folder.close()
+
+    # -- start-up -----------------------------------------------------------------------------
+
+    def _check_topic_defaults(self) -> None:
+        try:
+            topic_configs.validate(self.settings.topic_defaults)
+        except KafkaError as error:
+            raise BadSetting(name="topic_defaults", origin="the settings", reason=error.message) from None
+
+    def _open_catalog(self) -> Catalog:
+        config = LogConfig(cleanup_delete=False, cleanup_compact=True)
+        return Catalog(self.folder.open_log(METADATA_TOPIC, 0, METADATA_TOPIC_ID, config))
+
+    def _open_topics(self) -> None:
+        known = {(e.name, i, e.id) for e in self.catalog.topics.values() for i in range(e.partitions)}
+        for name, index, topic_id in self.folder.partition_folders():
+            if name == METADATA_TOPIC or (name, index, topic_id) in known:
+                continue
+            if topic_id is not None and topic_id in self.catalog.deleted_ids:
+                self.folder.remove(name, index)
+                continue
+            aside = self.folder.set_aside(name, index)
+            logger.warning(
+                "folder of an unknown topic set aside topic=%s partition=%d to=%s", name, index, aside
+            )
+        for entry in self.catalog.topics.values():
+            self._open_topic(entry)
+
+    def _open_topic(self, entry: TopicEntry) -> Topic:
+        topic = Topic(entry, [self._open_partition(entry, index) for index in range(entry.partitions)])
+        self.topics[entry.name] = topic
+        return topic
+
+    def _open_partition(self, entry: TopicEntry, index: int) -> Partition:
+        log = self.folder.open_log(entry.name, index, entry.id, self.log_config(entry))
+        return Partition(entry.name, index, log, self.commits.request if self.durable else None)
+
+
+def unknown_topic(version_has_ids: bool) -> KafkaError:
+    code = ErrorCode.UNKNOWN_TOPIC_ID if version_has_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return KafkaError(code, "This server does not host this topic-partition.")

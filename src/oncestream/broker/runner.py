@@ -1,0 +1,45 @@
+"""Runs a broker on an event loop until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from oncestream.broker.clock import Clock
+from oncestream.broker.housekeeping import Housekeeping
+from oncestream.broker.node import Node
+from oncestream.broker.server import Server
+from oncestream.broker.settings import BrokerSettings
+
+logger = logging.getLogger("oncestream.broker")
+
+
+async def run_broker(
+    settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[tuple[str, int]], None]
+) -> None:
+    """Serves from the moment `on_ready` is called with the address until `stop` is set; then stops cleanly."""
+    node = Node(settings, asyncio.get_running_loop(), Clock())
+    try:
+        server = Server(node)
+    except BaseException:
+        await node.close()
+        raise
+    housekeeping = Housekeeping(node)
+    try:
+        on_ready(node.address)
+        await stop.wait()
+    finally:
+        server.close()
+        await housekeeping.close()
+        await node.close()
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where it is installed: it halves the cost of a small request."""
+    with suppress(ImportError):
+        import uvloop
+
+        return uvloop.new_event_loop()
+    return asyncio.new_event_loop()

@@ -1,0 +1,56 @@
+"""Which topic names are allowed. A name becomes part of a folder's name, so this is also a safety check."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from oncestream.broker.catalog import METADATA_TOPIC
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+LENGTH_MAX: Final = 249
+INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_name(name: str) -> None:
+    """Refuses what Kafka refuses, in its words."""
+    reason = None
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > LENGTH_MAX:
+        reason = f"the length of '{name}' is longer than the max allowed length {LENGTH_MAX}"
+    elif not _LEGAL.fullmatch(name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    if reason is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def check_new_name(name: str, existing: Iterable[str]) -> None:
+    """Also refuses what exists, and names that differ from another one by '.' and '_' only."""
+    check_name(name)
+    if name == METADATA_TOPIC:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if "." not in name and "_" not in name:
+        if name in existing:
+            raise _exists(name)
+        return
+    folded = name.replace(".", "_")
+    for other in existing:
+        if other == name:
+            raise _exists(name)
+        if other.replace(".", "_") == folded:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+            )
+
+
+def is_internal(name: str) -> bool:
+    return name in INTERNAL
+
+
+def _exists(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")

@@ -1,0 +1,123 @@
+"""The five codecs of a record batch: bytes in, bytes out, with a bound on what comes out."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Buffer = bytes | bytearray | memoryview
+
+DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
+XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+XERIAL_BLOCK_BYTES: Final = 32 * 1024
+OUTPUT_TOO_SMALL: Final = "failed to write whole buffer"
+
+
+class Codec(IntEnum):
+    """Compression of a batch, as in the low three bits of its attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(codec: Codec, data: Buffer) -> bytes:
+    import cramjam
+
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            return bytes(cramjam.gzip.compress(data))
+        case Codec.SNAPPY:
+            return _compress_xerial(cramjam, data)
+        case Codec.LZ4:
+            # Kafka's Java reader refuses frames whose blocks depend on each other.
+            compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+            compressor.compress(data)
+            return bytes(compressor.finish())
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data))
+
+
+def decompress(codec: Codec, data: Buffer, size_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
+    """The plain records of a batch; CORRUPT_MESSAGE if they are damaged or larger than the bound."""
+    import cramjam
+
+    try:
+        match codec:
+            case Codec.NONE:
+                return data
+            case Codec.GZIP:
+                return _decompress_growing(cramjam.gzip.decompress_into, data, size_bytes_max)
+            case Codec.SNAPPY:
+                return _decompress_snappy(cramjam, data, size_bytes_max)
+            case Codec.LZ4:
+                return _decompress_growing(cramjam.lz4.decompress_into, data, size_bytes_max)
+            case Codec.ZSTD:
+                return _decompress_growing(cramjam.zstd.decompress_into, data, size_bytes_max)
+    except (cramjam.DecompressionError, struct.error) as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{codec.name.lower()} records are damaged: {error}") from error
+
+
+def _decompress_growing(
+    into: Callable[[Buffer, bytearray], int], data: Buffer, size_bytes_max: int
+) -> memoryview:
+    import cramjam
+
+    room = min(size_bytes_max, max(64 * 1024, 8 * len(data)))
+    while True:
+        output = bytearray(room)
+        try:
+            return memoryview(output)[: into(data, output)]
+        except cramjam.DecompressionError as error:
+            if OUTPUT_TOO_SMALL not in str(error):
+                raise
+            if room >= size_bytes_max:
+                raise _too_large(size_bytes_max) from error
+            room = min(size_bytes_max, 4 * room)
+
+
+def _decompress_snappy(cramjam: Any, data: Buffer, size_bytes_max: int) -> Buffer:
+    if bytes(data[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
+        return _decompress_raw_snappy(cramjam, data, size_bytes_max)
+    view = memoryview(data)
+    output = bytearray()
+    position = len(XERIAL_HEADER)
+    while position < len(view):
+        (length,) = struct.unpack_from(">i", view, position)
+        position += 4
+        if not 0 < length <= len(view) - position:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"snappy block of {length} bytes does not fit its batch")
+        block = view[position : position + length]
+        output += _decompress_raw_snappy(cramjam, block, size_bytes_max - len(output))
+        position += length
+    return output
+
+
+def _decompress_raw_snappy(cramjam: Any, data: Buffer, size_bytes_max: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(data) > size_bytes_max:
+        raise _too_large(size_bytes_max)
+    return bytes(cramjam.snappy.decompress_raw(data))
+
+
+def _compress_xerial(cramjam: Any, data: Buffer) -> bytes:
+    view = memoryview(data)
+    output = bytearray(XERIAL_HEADER)
+    for start in range(0, len(view), XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + XERIAL_BLOCK_BYTES]))
+        output += struct.pack(">i", len(block)) + block
+    return bytes(output)
+
+
+def _too_large(size_bytes_max: int) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"records decompress to more than {size_bytes_max} bytes")

@@ -1,0 +1,1 @@
+"""A partition's log on disk, in Apache Kafka's own layout. No sockets, no asyncio."""

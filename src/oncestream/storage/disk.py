@@ -1,0 +1,61 @@
+"""The few disk operations whose failure matters, in one place, so that tests can fail them on command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+
+class Disk:
+    """The real disk. A test's disk overrides what it wants to fail."""
+
+    def write(self, fd: int, data: memoryview | bytes | bytearray, position: int) -> int:
+        """May write less than all of it, as the system call does."""
+        return os.pwrite(fd, data, position)
+
+    def truncate(self, fd: int, size_bytes: int) -> None:
+        os.ftruncate(fd, size_bytes)
+
+    def sync(self, fd: int) -> None:
+        os.fdatasync(fd)
+
+    def sync_folder(self, folder: str | Path) -> None:
+        """Makes created, renamed and removed names in the folder durable."""
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def write_all(self, fd: int, data: memoryview | bytes | bytearray, position: int) -> None:
+        view = memoryview(data)
+        while len(view):
+            written = self.write(fd, view, position)
+            if written <= 0:
+                raise OSError(f"write of {len(view)} bytes wrote nothing")
+            view = view[written:]
+            position += written
+
+    def replace_file(self, path: Path, content: bytes, *, durable: bool = True) -> None:
+        """All or nothing: written beside, synced, renamed over."""
+        beside = path.with_name(path.name + ".tmp")
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            self.write_all(fd, content, 0)
+            if durable:
+                self.sync(fd)
+        finally:
+            os.close(fd)
+        os.replace(beside, path)
+        if durable:
+            self.sync_folder(path.parent)
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+REAL_DISK: Final = Disk()

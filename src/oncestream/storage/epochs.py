@@ -1,0 +1,77 @@
+"""Leader epochs of a log: which epoch began at which offset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from oncestream.storage.checkpoints import lines_of, read_lines
+from oncestream.storage.disk import Disk
+
+FILE_NAME: Final = "leader-epoch-checkpoint"
+UNKNOWN: Final = -1
+
+
+class EpochStart(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    """Epochs in rising order, written through to the log's checkpoint file."""
+
+    def __init__(self, folder: Path, disk: Disk) -> None:
+        self._path = folder / FILE_NAME
+        self._disk = disk
+        self._starts: list[EpochStart] = []
+        for line in read_lines(self._path) or []:
+            epoch, offset = line.split(" ")
+            self._starts.append(EpochStart(int(epoch), int(offset)))
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, or -1 if there is none yet."""
+        return self._starts[-1].epoch if self._starts else UNKNOWN
+
+    def begin(self, epoch: int, start_offset: int) -> None:
+        if self._assign(epoch, start_offset):
+            self._write()
+
+    def rebuild_from(self, epoch: int, start_offset: int) -> None:
+        """As `begin`, from a batch found on disk during recovery; written at the next change."""
+        self._assign(epoch, start_offset)
+
+    def cut_end(self, end_offset: int) -> None:
+        kept = [start for start in self._starts if start.start_offset < end_offset]
+        if len(kept) != len(self._starts):
+            self._starts = kept
+            self._write()
+
+    def cut_start(self, start_offset: int) -> None:
+        """The epoch that was running at the new start begins there; older ones are forgotten."""
+        older = [start for start in self._starts if start.start_offset <= start_offset]
+        if older and (len(older) > 1 or older[0].start_offset != start_offset):
+            self._starts = [EpochStart(older[-1].epoch, start_offset), *self._starts[len(older) :]]
+            self._write()
+
+    def end_offset_of(self, epoch: int, log_end_offset: int) -> EpochStart:
+        """The largest epoch not above `epoch` and where it ended: OffsetForLeaderEpoch."""
+        if epoch == UNKNOWN or epoch > self.latest:
+            return EpochStart(UNKNOWN, UNKNOWN)
+        if epoch == self.latest:
+            return EpochStart(epoch, log_end_offset)
+        higher = next(start for start in self._starts if start.epoch > epoch)
+        lower = [start for start in self._starts if start.epoch <= epoch]
+        return EpochStart(lower[-1].epoch if lower else epoch, higher.start_offset)
+
+    def _assign(self, epoch: int, start_offset: int) -> bool:
+        if epoch <= self.latest:
+            return False
+        self._starts = [start for start in self._starts if start.start_offset < start_offset]
+        self._starts.append(EpochStart(epoch, start_offset))
+        return True
+
+    def _write(self) -> None:
+        content = lines_of([f"{epoch} {offset}" for epoch, offset in self._starts])
+        # The first epoch is found again in the batches; a bump must outlive a power cut.
+        self._disk.replace_file(self._path, content, durable=self.latest > 0)

@@ -1,0 +1,205 @@
+"""The data folder: its lock, its checkpoints, its clean-shutdown marker, and the logs in it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from oncestream.errors import DataFolderInUse, DataFolderUnusable
+from oncestream.storage.checkpoints import (
+    CLEANER_OFFSETS,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    Partition,
+    read_offsets,
+    read_or_make_identity,
+    read_topic_id,
+    write_offsets,
+    write_topic_id,
+)
+from oncestream.storage.config import LogConfig
+from oncestream.storage.disk import REAL_DISK, Disk
+from oncestream.storage.files import FilePool
+from oncestream.storage.log import Log, LogPlace
+from oncestream.storage.recovery import Checkpointed, load_log
+
+LOCK: Final = ".lock"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+CLEAN_SHUTDOWN_CONTENT: Final = b'{"version":0,"brokerEpoch":-1}'
+DELETE_SUFFIX: Final = "delete"
+STRAY_SUFFIX: Final = "stray"
+NAME_LENGTH_MAX: Final = 255
+PARTITION_FOLDER: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
+DELETED_FOLDER: Final = re.compile(rf".+-\d+\.[0-9a-f]{{32}}-{DELETE_SUFFIX}")
+
+
+class DataFolder:
+    """One broker's data. Made by `open`, which locks it; `close` leaves the marker of a clean stop."""
+
+    def __init__(self, path: Path, lock_fd: int, clock_ms: Callable[[], int], disk: Disk) -> None:
+        self.path = path
+        self.logs: dict[Partition, Log] = {}
+        self.identity = read_or_make_identity(path, disk)
+        self._lock_fd = lock_fd
+        self._clock_ms = clock_ms
+        self._disk = disk
+        self._pool = FilePool()
+        self._clean = (path / CLEAN_SHUTDOWN).exists()
+        self._checkpoints = {
+            name: read_offsets(path / name) for name in (RECOVERY_POINTS, START_OFFSETS, CLEANER_OFFSETS)
+        }
+        if self._clean:
+            (path / CLEAN_SHUTDOWN).unlink()
+            disk.sync_folder(path)
+        for leftover in path.iterdir():
+            if DELETED_FOLDER.fullmatch(leftover.name):
+                shutil.rmtree(leftover)
+
+    @classmethod
+    def open(cls, path: Path, *, clock_ms: Callable[[], int], disk: Disk = REAL_DISK) -> DataFolder:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock_fd = _lock(path)
+            try:
+                return cls(path, lock_fd, clock_ms, disk)
+            except BaseException:
+                os.close(lock_fd)
+                raise
+        except (OSError, KeyError, ValueError) as error:
+            raise DataFolderUnusable(folder=path, reason=error) from error
+
+    def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
+        """Opens a partition's log, or creates it; recovers it if the last stop was not clean."""
+        folder = self.path / f"{topic}-{partition}"
+        folder.mkdir(exist_ok=True)
+        if read_topic_id(folder) != topic_id:
+            write_topic_id(folder, topic_id, self._disk)
+        place = LogPlace(
+            topic=topic,
+            partition=partition,
+            topic_id=topic_id,
+            folder=folder,
+            pool=self._pool,
+            disk=self._disk,
+            clock_ms=self._clock_ms,
+            persist_start_offsets=self._write_start_offsets,
+        )
+        key = (topic, partition)
+        known = Checkpointed(
+            clean=self._clean,
+            recovery_point=self._checkpoints[RECOVERY_POINTS].get(key, 0),
+            start_offset=self._checkpoints[START_OFFSETS].get(key, 0),
+            first_dirty_offset=self._checkpoints[CLEANER_OFFSETS].get(key, 0),
+        )
+        log = Log(place, load_log(place, config, known), config)
+        self.logs[key] = log
+        return log
+
+    def partition_folders(self) -> list[tuple[str, int, bytes | None]]:
+        """What is on disk: topic, partition, and the topic's id where it is known."""
+        found = []
+        for folder in sorted(self.path.iterdir()):
+            match = PARTITION_FOLDER.fullmatch(folder.name)
+            if match and folder.is_dir():
+                found.append((match["topic"], int(match["partition"]), read_topic_id(folder)))
+        return found
+
+    def delete_log(self, log: Log) -> None:
+        """Removes a log for good; what a crash leaves of it is removed at the next start."""
+        self._forget((log.topic, log.partition))
+        for path in log.folder.iterdir():
+            self._pool.drop(str(path))
+        shutil.rmtree(self._rename(log.folder, DELETE_SUFFIX))
+
+    def remove(self, topic: str, partition: int) -> None:
+        """Removes a partition's folder that is not open: its topic was deleted before a crash."""
+        self._forget((topic, partition))
+        shutil.rmtree(self._rename(self.path / f"{topic}-{partition}", DELETE_SUFFIX))
+
+    def set_aside(self, topic: str, partition: int) -> Path:
+        """Renames a folder that no topic claims, so that an operator may look at it."""
+        self._forget((topic, partition))
+        return self._rename(self.path / f"{topic}-{partition}", STRAY_SUFFIX)
+
+    def checkpoint(self) -> None:
+        """Writes recovery points, start offsets and cleaner offsets, where they changed."""
+        for log in self.logs.values():
+            if log.failed is None:
+                log.flush_indexes()
+        self._write(RECOVERY_POINTS, {key: log.synced_offset for key, log in self._healthy().items()})
+        self._write_start_offsets()
+        dirty = {key: log.first_dirty_offset for key, log in self._healthy().items() if log.first_dirty_offset}
+        self._write(CLEANER_OFFSETS, dirty)
+
+    def abandon(self) -> None:
+        """Lets go of the folder as a crash would: the next start recovers it."""
+        self._pool.clear()
+        os.close(self._lock_fd)
+        self._lock_fd = -1
+
+    def close(self) -> None:
+        """Makes everything durable, and leaves the marker of a clean stop if every log is sound."""
+        if self._lock_fd < 0:
+            return
+        for log in self.logs.values():
+            log.close()
+        self.checkpoint()
+        if len(self._healthy()) == len(self.logs):
+            self._disk.replace_file(self.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
+        self._pool.clear()
+        os.close(self._lock_fd)
+        self._lock_fd = -1
+
+    def _healthy(self) -> dict[Partition, Log]:
+        return {key: log for key, log in self.logs.items() if log.failed is None}
+
+    def _write_start_offsets(self) -> None:
+        moved = {
+            key: log.start_offset
+            for key, log in self.logs.items()
+            if log.start_offset > log.first_segment_offset
+        }
+        self._write(START_OFFSETS, moved)
+
+    def _write(self, name: str, offsets: dict[Partition, int]) -> None:
+        """Logs not opened yet, and those that failed, keep what was known of them."""
+        kept = {
+            key: offset
+            for key, offset in self._checkpoints[name].items()
+            if key not in self.logs or self.logs[key].failed is not None
+        }
+        offsets = kept | offsets
+        if offsets != self._checkpoints[name] or not (self.path / name).exists():
+            write_offsets(self.path / name, offsets, self._disk)
+            self._checkpoints[name] = offsets
+
+    def _forget(self, key: Partition) -> None:
+        self.logs.pop(key, None)
+        for offsets in self._checkpoints.values():
+            offsets.pop(key, None)
+
+    def _rename(self, folder: Path, kind: str) -> Path:
+        tail = f"-{folder.name.rpartition('-')[2]}.{os.urandom(16).hex()}-{kind}"
+        topic = folder.name.rpartition("-")[0]
+        target = self.path / (topic[: NAME_LENGTH_MAX - len(tail)] + tail)
+        folder.rename(target)
+        self._disk.sync_folder(self.path)
+        return target
+
+
+def _lock(path: Path) -> int:
+    fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        pid = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(fd)
+        raise DataFolderInUse(folder=path, pid=pid) from error
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd

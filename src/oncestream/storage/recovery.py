@@ -1,0 +1,261 @@
+"""Opening a log's folder: what is on disk, and after an unclean stop, how much of it is whole.
+
+A torn or damaged tail is cut off, with one log line. Damage that whole batches follow is never cut nor
+skipped: the log comes up read-only, up to the damage.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from oncestream.errors import LogCorrupt
+from oncestream.records.batch import BatchHeader
+from oncestream.records.control import marker_of
+from oncestream.storage.config import LogConfig
+from oncestream.storage.epochs import LeaderEpochs
+from oncestream.storage.index import AbortedTransaction
+from oncestream.storage.log import LoadedLog, LogPlace
+from oncestream.storage.lookup import batches, segment_number
+from oncestream.storage.producers import Producers
+from oncestream.storage.scan import Scan, batch_follows, scan_batches
+from oncestream.storage.segment import Segment
+from oncestream.storage.snapshot import read_snapshot
+from oncestream.storage.tidy import offset_of, tidy
+
+logger = logging.getLogger("oncestream.storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """What the data folder's checkpoints say about one log."""
+
+    clean: bool
+    recovery_point: int
+    start_offset: int
+    first_dirty_offset: int
+
+
+def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedLog:
+    """Opens the segments of a log, recovers them if need be, and restores its producers."""
+    tidy(place)
+    segments = _open_segments(place, known.start_offset)
+    is_new = not segments
+    if is_new:
+        segments = [_new_segment(place, known.start_offset)]
+    start_offset = max(known.start_offset, segments[0].base_offset)
+    loaded = LoadedLog(
+        segments=segments,
+        producers=Producers(),
+        epochs=LeaderEpochs(place.folder, place.disk),
+        start_offset=start_offset,
+        end_offset=start_offset,
+        first_dirty_offset=known.first_dirty_offset,
+        is_new=is_new,
+    )
+    recover_from = None if known.clean or is_new else known.recovery_point
+    for segment in segments:
+        if not _indexes_are_sane(segment):
+            logger.warning("indexes of %s are missing or damaged: rebuilding them", segment.path)
+            recover_from = min(segment.base_offset, segment.base_offset if recover_from is None else recover_from)
+            break
+    if recover_from is None:
+        loaded.end_offset, end = segments[-1].read_next_offset()
+        if end == segments[-1].size_bytes:
+            segments[-1].next_offset = loaded.end_offset
+            _restore_producers(loaded, place, loaded.end_offset)
+        else:
+            recover_from = loaded.end_offset
+    if recover_from is not None:
+        _Recovery(loaded, place, config).run(recover_from)
+    loaded.end_offset = max(loaded.end_offset, loaded.start_offset)
+    _settle_epochs(loaded, clean=known.clean or is_new)
+    _remove_stray_snapshots(loaded, place.folder)
+    return loaded
+
+
+class _Recovery:
+    """Scans every batch from a segment on, rebuilding indexes, producers and epochs."""
+
+    def __init__(self, loaded: LoadedLog, place: LogPlace, config: LogConfig) -> None:
+        self._loaded = loaded
+        self._place = place
+        self._interval = config.index_interval_bytes
+
+    def run(self, recover_from: int) -> None:
+        loaded = self._loaded
+        first = segment_number(loaded.segments, recover_from)
+        _restore_producers(loaded, self._place, loaded.segments[first].base_offset)
+        expected = loaded.segments[first].base_offset
+        for number in range(first, len(loaded.segments)):
+            segment = loaded.segments[number]
+            scan = self._scan(segment, max(expected, segment.base_offset))
+            expected = max(expected, scan.next_offset)
+            last = number + 1 == len(loaded.segments)
+            if scan.problem is not None:
+                self._judge(scan, number)
+                last = True
+            self._close_scanned(segment, last=last)
+            if last:
+                break
+        loaded.end_offset = loaded.segments[-1].next_offset = expected
+
+    def _scan(self, segment: Segment, expected: int) -> Scan:
+        size_bytes = os.stat(segment.path).st_size
+        segment.reset_indexes()
+        scan = Scan(segment.path, 0, expected, size_bytes)
+        for header, batch in scan_batches(segment.file(), scan):
+            segment.note(header.base_offset, header.last_offset, header.max_timestamp, len(batch), self._interval)
+            self._loaded.epochs.rebuild_from(header.leader_epoch, header.base_offset)
+            aborted = replay(self._loaded.producers, header, batch)
+            if aborted is not None:
+                segment.note_abort(aborted)
+        return scan
+
+    def _judge(self, scan: Scan, number: int) -> None:
+        """The scan stopped early: a tail to cut, or damage to report."""
+        loaded, folder = self._loaded, self._place.folder
+        later = loaded.segments[number + 1 :]
+        followed = any(segment.size_bytes for segment in later) or batch_follows(scan)
+        del loaded.segments[number + 1 :]
+        if followed:
+            loaded.damage = LogCorrupt(
+                folder=folder,
+                offset=scan.next_offset,
+                position=scan.position,
+                file=Path(scan.path).name,
+                reason=scan.problem,
+            )
+            logger.error("%s", loaded.damage)
+            return
+        cut = scan.size_bytes - scan.position
+        logger.warning(
+            "%s: cut %d bytes after offset %d from the end of %s: %s",
+            folder.name, cut, scan.next_offset, Path(scan.path).name, scan.problem,
+        )  # fmt: skip
+        self._place.disk.truncate(loaded.segments[number].file().fd, scan.position)
+        for segment in later:
+            for path in segment.paths:
+                self._place.pool.drop(path)
+                Path(path).unlink(missing_ok=True)
+
+    def _close_scanned(self, segment: Segment, *, last: bool) -> None:
+        segment.forget_recent()
+        disk = self._place.disk
+        for file in (segment.file(), *segment.flush_indexes(closing=not last)):
+            disk.sync(file.fd)
+        if not last:
+            segment.freeze()
+
+
+def replay(producers: Producers, header: BatchHeader, batch: memoryview) -> AbortedTransaction | None:
+    """Takes a batch found on disk into the producers' state; the transaction it aborts, if any."""
+    if header.producer_id < 0:
+        return None
+    if not header.is_control:
+        producers.apply(header, header.base_offset)
+        return None
+    marker = marker_of(batch, header)
+    return None if marker is None else producers.apply_marker(header, marker, header.base_offset)
+
+
+def _open_segments(place: LogPlace, start_offset: int) -> list[Segment]:
+    bases = sorted(offset_of(path) for path in place.folder.glob("*.log"))
+    segments = []
+    for number, base_offset in enumerate(bases):
+        live = number + 1 == len(bases)
+        if not live and bases[number + 1] <= start_offset:
+            _remove_segment(place, base_offset)  # deleted records whose file a crash left behind
+            continue
+        segments.append(
+            Segment(
+                place.folder,
+                base_offset,
+                pool=place.pool,
+                disk=place.disk,
+                created_ms=place.clock_ms(),
+                live=live,
+            )
+        )
+    return segments
+
+
+def _new_segment(place: LogPlace, base_offset: int) -> Segment:
+    segment = Segment(
+        place.folder, base_offset, pool=place.pool, disk=place.disk, created_ms=place.clock_ms(), live=True
+    )
+    segment.file()
+    segment.flush_indexes(closing=True)
+    return segment
+
+
+def _remove_segment(place: LogPlace, base_offset: int) -> None:
+    for path in place.folder.glob(f"{base_offset:020d}.*"):
+        path.unlink()
+
+
+def _indexes_are_sane(segment: Segment) -> bool:
+    """Whether the index files exist, are whole, and their last entries point where they should."""
+    for index in (segment.offsets, segment.times):
+        if not os.path.exists(index.path) or os.stat(index.path).st_size != index.size_bytes:
+            return False
+    if os.path.exists(segment.aborts.path) and os.stat(segment.aborts.path).st_size != segment.aborts.size_bytes:
+        return False
+    if any(aborted.last_offset < segment.base_offset for aborted in segment.aborted()):
+        return False
+    if segment.times.count and segment.times.entry(0)[0] > segment.largest().timestamp:
+        return False
+    if not segment.offsets.count:
+        return True
+    relative, position = segment.offsets.entry(segment.offsets.count - 1)
+    header = next((header for _, header in segment.headers(position)), None) if position >= 0 else None
+    return header is not None and header.last_offset == segment.base_offset + relative
+
+
+def _restore_producers(loaded: LoadedLog, place: LogPlace, end_offset: int) -> None:
+    """Producers as they were at `end_offset`: the newest good snapshot, and the batches after it."""
+    replay_from = loaded.segments[0].base_offset
+    for path in sorted(place.folder.glob("*.snapshot"), reverse=True):
+        if offset_of(path) > end_offset or offset_of(path) < loaded.start_offset:
+            continue
+        producers = read_snapshot(path)
+        if producers is not None:
+            loaded.producers.load(producers)
+            replay_from = offset_of(path)
+            break
+        logger.warning("producer snapshot %s is damaged: using an older one", path)
+    for header, batch in _batches_between(loaded.segments, replay_from, end_offset):
+        replay(loaded.producers, header, batch)
+
+
+def _batches_between(
+    segments: list[Segment], first_offset: int, end_offset: int
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    return batches(segments, first_offset, end_offset) if first_offset < end_offset else iter(())
+
+
+def _settle_epochs(loaded: LoadedLog, *, clean: bool) -> None:
+    """An unclean stop begins a new epoch, by which clients notice that the tail may have changed."""
+    if loaded.damage is not None:
+        return
+    latest = loaded.epochs.latest
+    if latest < 0:
+        loaded.epochs.begin(0, loaded.end_offset)
+    elif not clean:
+        loaded.epochs.cut_end(loaded.end_offset)
+        loaded.epochs.begin(latest + 1, loaded.end_offset)
+
+
+def _remove_stray_snapshots(loaded: LoadedLog, folder: Path) -> None:
+    """Keeps the snapshot of every segment and the newest one, as Kafka does."""
+    if loaded.damage is not None:
+        return
+    bases = {segment.base_offset for segment in loaded.segments}
+    strays = sorted(path for path in folder.glob("*.snapshot") if offset_of(path) not in bases)
+    if strays and loaded.segments[-1].base_offset < offset_of(strays[-1]) <= loaded.end_offset:
+        strays.pop()
+    for path in strays:
+        path.unlink()

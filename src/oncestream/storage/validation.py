@@ -1,0 +1,73 @@
+"""What a batch must be before it is appended, as Apache Kafka's log validator has it."""
+
+from __future__ import annotations
+
+from oncestream.records.batch import (
+    NO_TIMESTAMP,
+    BatchHeader,
+    parse_header,
+    stamp_timestamp_type,
+)
+from oncestream.records.records import recompress, records_of
+from oncestream.storage.config import INT64_MAX, LogConfig
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+
+def check_client_batch(header: BatchHeader) -> None:
+    """What a client may not send, though the batch is undamaged."""
+    if header.count <= 0 or header.last_offset_delta != header.count - 1:
+        raise _invalid(f"batch of {header.count} records spans {header.last_offset_delta + 1} offsets")
+    if header.base_offset != 0:
+        raise _invalid(f"base offset of a produced batch is 0, not {header.base_offset}")
+    if header.is_control:
+        raise _invalid("clients may not write control records")
+    if header.producer_id >= 0:
+        if header.base_sequence < 0:
+            raise _invalid(f"producer {header.producer_id} sent sequence {header.base_sequence}")
+    elif header.is_transactional:
+        raise _invalid("a transactional batch needs a producer id")
+
+
+def check_timestamp(timestamp: int, now_ms: int, config: LogConfig) -> None:
+    if timestamp == NO_TIMESTAMP:
+        return
+    if timestamp - now_ms > config.timestamp_after_max_ms or now_ms - timestamp > config.timestamp_before_max_ms:
+        message = (
+            f"timestamp {timestamp} is out of range: it may be {config.timestamp_before_max_ms} ms before and "
+            f"{config.timestamp_after_max_ms} ms after the broker's {now_ms}"
+        )
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, message)
+
+
+def prepare(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> memoryview:
+    """The batch as the topic wants it stored: its codec, its timestamp type; every record looked at."""
+    if config.cleanup_compact and not header.is_control:
+        _check_keys(batch, header)
+    if not config.log_append_time:
+        _check_record_timestamps(batch, header, config, now_ms)
+    if config.compression is not None and config.compression != header.codec and not header.is_control:
+        batch = memoryview(recompress(batch, config.compression))
+        if len(batch) > config.max_message_bytes:
+            message = f"batch of {len(batch)} bytes after recompression; the limit is {config.max_message_bytes}"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message)
+    if config.log_append_time or header.log_append_time:
+        timestamp = now_ms if config.log_append_time else parse_header(batch).max_timestamp
+        stamp_timestamp_type(batch, log_append_time=config.log_append_time, max_timestamp=timestamp)
+    return batch
+
+
+def _check_keys(batch: memoryview, header: BatchHeader) -> None:
+    for number, record in enumerate(records_of(batch, header)):
+        if record.key is None:
+            raise _invalid(f"record {number} has no key, and the topic is compacted")
+
+
+def _check_record_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    check_timestamp(header.max_timestamp, now_ms, config)
+    if config.timestamp_before_max_ms != INT64_MAX:
+        for record in records_of(batch, header):
+            check_timestamp(record.timestamp, now_ms, config)
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)

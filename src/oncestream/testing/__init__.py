@@ -1,0 +1,1 @@
+"""What tests of Oncestream and of its users' programs run against."""

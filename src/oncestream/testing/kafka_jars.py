@@ -1,0 +1,123 @@
+"""Apache Kafka's own jars, fetched once by Maven into a cache folder, and its tools run from there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from oncestream.errors import JarsUnavailable, JavaUnavailable
+
+KAFKA_VERSION: Final = "4.3.0"
+JAVA_VERSION_MIN: Final = 17
+FETCH_TIMEOUT_S: Final = 600
+
+# Tools live for a second: the quick compiler and collector start faster than the good ones.
+TOOL_OPTIONS: Final = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+
+POM: Final = f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>oncestream</groupId><artifactId>kafka</artifactId><version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA_VERSION}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+
+def run_tool(
+    main_class: str, *arguments: str, stdin: str = "", timeout_s: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's tools in a JVM of its own; the caller looks at the return code."""
+    return subprocess.run(  # noqa: S603 -- the caller's own tool and arguments
+        java_command(main_class, *arguments, options=TOOL_OPTIONS),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def java_command(*arguments: str, options: Sequence[str] = ()) -> list[str]:
+    """The command that runs a main class, or a Java source file, with Kafka's jars."""
+    return [_java(), *options, "-cp", f"{kafka_jars()}/*", *arguments]
+
+
+@cache
+def kafka_jars() -> Path:
+    """The folder of jars; the first call on a machine lets Maven fetch them (54 MB)."""
+    _java()
+    home = _cache_folder() / f"kafka-{KAFKA_VERSION}"
+    home.mkdir(parents=True, exist_ok=True)
+    with _locked(home / ".lock"):
+        if not (home / "lib").is_dir():
+            _fetch(home)
+    return home / "lib"
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("ONCESTREAM_CACHE") or Path.home() / ".cache" / "oncestream")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(home: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise JavaUnavailable(program="Maven (mvn)", reason="it is not on the PATH")
+    (home / "pom.xml").write_text(POM)
+    partial = home / "lib.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    command = [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
+    try:
+        done = subprocess.run(  # noqa: S603 -- a fixed command
+            command, cwd=home, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise JarsUnavailable(reason=f"Maven did not end within {FETCH_TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        lines = (done.stdout + done.stderr).strip().splitlines() or ["Maven said nothing"]
+        raise JarsUnavailable(reason=lines[0])
+    partial.rename(home / "lib")
+
+
+@cache
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if java is None:
+        raise JavaUnavailable(
+            program="Java", reason=f"it is not in {home}/bin" if home else "it is not on the PATH"
+        )
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603
+    found = re.search(r'version "(\d+)', said)
+    if found is None or int(found[1]) < JAVA_VERSION_MIN:
+        first_line = said.partition("\n")[0]
+        raise JavaUnavailable(program=f"Java {JAVA_VERSION_MIN} or newer", reason=f"found {first_line}")
+    return java

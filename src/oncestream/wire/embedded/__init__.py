@@ -1,0 +1,1 @@
+"""Messages inside others: records of the coordinators' logs, control records, members' subscriptions."""

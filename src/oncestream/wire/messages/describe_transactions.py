@@ -1,0 +1,33 @@
+"""DescribeTransactions (65), version 0."""
+
+from __future__ import annotations
+
+from oncestream.wire.api import ApiKey
+from oncestream.wire.schema import Message, Struct, array, int16, int32, int64, string, structs
+
+
+class DescribeTransactionsRequest(Message, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"):
+    transactional_ids: list[str] = array(string)
+
+
+class DescribeTransactionsResponse(
+    Message, api_key=ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+"
+):
+    throttle_time_ms: int = int32()
+    transaction_states: list[TransactionState] = structs()
+
+
+class TransactionState(Struct):
+    error_code: int = int16()
+    transactional_id: str = string()
+    transaction_state: str = string()
+    transaction_timeout_ms: int = int32()
+    transaction_start_time_ms: int = int64()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    topics: list[TopicData] = structs()
+
+
+class TopicData(Struct):
+    topic: str = string()
+    partitions: list[int] = array(int32)
