@@ -49,7 +49,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls
 
     @property
     def size_bytes(self) -> int:
@@ -75,7 +75,9 @@ class BatchHeader(NamedTuple):
         try:
             return Codec(self.attributes & CODEC_MASK)
         except ValueError as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unknown compression in {self.attributes}") from error
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"unknown compression in {self.attributes}"
+            ) from error
 
     @property
     def is_transactional(self) -> bool:
@@ -121,9 +123,13 @@ def check_batch(view: memoryview) -> BatchHeader:
             ErrorCode.CORRUPT_MESSAGE, f"record batch says {size_bytes} bytes, {len(view)} bytes came"
         )
     if crc32c(view[CRC_START:size_bytes]) != header.crc:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"record batch does not match its checksum {header.crc:#x}")
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"record batch does not match its checksum {header.crc:#x}"
+        )
     if size_bytes != len(view):
-        raise KafkaError(ErrorCode.INVALID_RECORD, "one partition of a request holds exactly one record batch")
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, "one partition of a request holds exactly one record batch"
+        )
     return header
 
 

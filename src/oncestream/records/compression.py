@@ -66,7 +66,9 @@ def decompress(codec: Codec, data: Buffer, size_bytes_max: int = DECOMPRESSED_BY
             case Codec.ZSTD:
                 return _decompress_growing(cramjam.zstd.decompress_into, data, size_bytes_max)
     except (cramjam.DecompressionError, struct.error) as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{codec.name.lower()} records are damaged: {error}") from error
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"{codec.name.lower()} records are damaged: {error}"
+        ) from error
 
 
 def _decompress_growing(
@@ -97,7 +99,9 @@ def _decompress_snappy(cramjam: Any, data: Buffer, size_bytes_max: int) -> Buffe
         (length,) = struct.unpack_from(">i", view, position)
         position += 4
         if not 0 < length <= len(view) - position:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"snappy block of {length} bytes does not fit its batch")
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"snappy block of {length} bytes does not fit its batch"
+            )
         block = view[position : position + length]
         output += _decompress_raw_snappy(cramjam, block, size_bytes_max - len(output))
         position += length

@@ -16,10 +16,10 @@ def _load() -> Checksum:
     package = PathFinder.find_spec("crc32c")
     spec = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations) if package else None
     if spec is None or spec.loader is None:
-        return cast(Checksum, importlib.import_module("crc32c").crc32c)
+        return cast("Checksum", importlib.import_module("crc32c").crc32c)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return cast(Checksum, module.crc32c)
+    return cast("Checksum", module.crc32c)
 
 
 crc32c: Final = _load()

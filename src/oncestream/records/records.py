@@ -48,7 +48,9 @@ def records_of(batch: Buffer, header: BatchHeader | None = None) -> Iterator[Rec
             record, position = _read_record(payload, position, header)
             yield record
     except (IndexError, ValueError) as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"record {position} bytes into its batch: {error}") from error
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"record {position} bytes into its batch: {error}"
+        ) from error
     if position != len(payload):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(payload) - position} bytes after the last record")
 
@@ -107,7 +109,11 @@ def build_batch(
 
 
 def rebuild_batch(
-    original: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None, codec: Codec | None = None
+    original: BatchHeader,
+    records: Sequence[Record],
+    *,
+    delete_horizon_ms: int | None,
+    codec: Codec | None = None,
 ) -> bytearray:
     """`original` with only `records` left in it: offsets, sequences and producer stay as they were."""
     batch = build_batch(

@@ -31,7 +31,7 @@ class Disk:
 
     def write_all(self, fd: int, data: memoryview | bytes | bytearray, position: int) -> None:
         view = memoryview(data)
-        while len(view):
+        while view:
             written = self.write(fd, view, position)
             if written <= 0:
                 raise OSError(f"write of {len(view)} bytes wrote nothing")

@@ -25,7 +25,8 @@ from oncestream.storage.checkpoints import (
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
 from oncestream.storage.files import FilePool
-from oncestream.storage.log import Log, LogPlace
+from oncestream.storage.log import Log
+from oncestream.storage.place import LogPlace
 from oncestream.storage.recovery import Checkpointed, load_log
 
 LOCK: Final = ".lock"
@@ -133,7 +134,9 @@ class DataFolder:
                 log.flush_indexes()
         self._write(RECOVERY_POINTS, {key: log.synced_offset for key, log in self._healthy().items()})
         self._write_start_offsets()
-        dirty = {key: log.first_dirty_offset for key, log in self._healthy().items() if log.first_dirty_offset}
+        dirty = {
+            key: log.first_dirty_offset for key, log in self._healthy().items() if log.first_dirty_offset
+        }
         self._write(CLEANER_OFFSETS, dirty)
 
     def abandon(self) -> None:

@@ -40,7 +40,9 @@ class IndexFile:
 
     __slots__ = ("_buffer", "_entry", "_flushed_bytes", "_pool", "count", "path")
 
-    def __init__(self, path: str, entry: struct.Struct, pool: FilePool, *, live: bool, size_bytes: int) -> None:
+    def __init__(
+        self, path: str, entry: struct.Struct, pool: FilePool, *, live: bool, size_bytes: int
+    ) -> None:
         self.path = path
         self._entry = entry
         self._pool = pool
@@ -82,7 +84,7 @@ class IndexFile:
         """Writes what is new; the file if there was anything to write."""
         if self._buffer is None or len(self._buffer) == self._flushed_bytes:
             return None
-        file = self._pool.get(self.path)
+        file = self._pool.get(self.path, create=True)
         disk.write_all(file.fd, bytes(self._buffer[self._flushed_bytes :]), self._flushed_bytes)
         self._flushed_bytes = len(self._buffer)
         return file
@@ -99,7 +101,7 @@ class IndexFile:
             os.truncate(self.path, 0)
 
     def ensure_exists(self) -> None:
-        self._pool.get(self.path)
+        self._pool.get(self.path, create=True)
 
     def _load(self) -> None:
         self._buffer = bytearray()

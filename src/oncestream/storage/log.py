@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from oncestream.errors import LogCorrupt
 from oncestream.records.batch import LOG_APPEND_TIME, BatchHeader, check_batch, parse_header, stamp
 from oncestream.records.control import EndMarker, build_marker
 from oncestream.storage import lookup
-from oncestream.storage.compaction import CompactionJob, plan_compaction, swap_in
+from oncestream.storage.compaction import CompactionJob, plan_compaction
 from oncestream.storage.config import LogConfig
-from oncestream.storage.disk import Disk
-from oncestream.storage.epochs import LeaderEpochs
-from oncestream.storage.files import FilePool, FileSlice, OpenFile
+from oncestream.storage.files import FileSlice
 from oncestream.storage.index import AbortedTransaction, TimestampOffset
-from oncestream.storage.producers import BatchTrace, OpenTransaction, ProducerInfo, Producers
+from oncestream.storage.place import LoadedLog, LogPlace
+from oncestream.storage.producers import BatchTrace, OpenTransaction, ProducerInfo
 from oncestream.storage.retention import segments_to_delete
 from oncestream.storage.segment import Segment, segment_path
 from oncestream.storage.snapshot import write_snapshot
-from oncestream.storage.sync import SyncTicket
+from oncestream.storage.swap import swap_in
+from oncestream.storage.sync import SyncTicket, Unsynced
 from oncestream.storage.validation import check_client_batch, check_timestamp, prepare
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
@@ -34,34 +32,6 @@ class Appended(NamedTuple):
     append_time_ms: int
     start_offset: int
     duplicate: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LogPlace:
-    """Which log this is, and what it works with."""
-
-    topic: str
-    partition: int
-    topic_id: bytes
-    folder: Path
-    pool: FilePool
-    disk: Disk
-    clock_ms: Callable[[], int]
-    persist_start_offsets: Callable[[], None]
-
-
-@dataclass(slots=True)
-class LoadedLog:
-    """What opening a log's folder found."""
-
-    segments: list[Segment]
-    producers: Producers
-    epochs: LeaderEpochs
-    start_offset: int
-    end_offset: int
-    first_dirty_offset: int
-    is_new: bool
-    damage: LogCorrupt | None = None
 
 
 class Log:
@@ -86,10 +56,8 @@ class Log:
         self._producers = loaded.producers
         self._epochs = loaded.epochs
         self.leader_epoch = loaded.epochs.latest
-        self._rolled: list[OpenFile] = []
-        self._live_file: OpenFile | None = None
-        self._names_serial = 1 if loaded.is_new else 0
-        self._names_synced = 0
+        self._unsynced = Unsynced(place.folder, place.disk, new_folder=loaded.is_new)
+        self._compacting = False
 
     @property
     def config(self) -> LogConfig:
@@ -140,7 +108,11 @@ class Log:
             duplicate = self._check_producer(header, internal=internal)
             if duplicate is not None:
                 return Appended(
-                    duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, self.start_offset, True
+                    duplicate.first_offset,
+                    duplicate.last_offset,
+                    duplicate.timestamp,
+                    self.start_offset,
+                    True,
                 )
         base_offset = self._write(batch, header, now_ms)
         if header.producer_id >= 0:
@@ -175,13 +147,7 @@ class Log:
 
     def unsynced(self) -> SyncTicket | None:
         """What a sync must cover to make everything written so far durable; None if it is."""
-        names = self._names_serial != self._names_synced
-        if self._live_file is None and not self._rolled and not names:
-            return None
-        folders = [self.folder, self.folder.parent] if names else []
-        return SyncTicket(
-            self.end_offset, list(self._rolled), self._live_file, folders, self._names_serial, self._place.disk
-        )
+        return self._unsynced.ticket(self.end_offset)
 
     def synced(self, ticket: SyncTicket) -> None:
         """The ticket has run: moves `synced_offset` up, or, if it failed, fails the log for good and raises."""
@@ -189,10 +155,7 @@ class Log:
             raise self._fail(f"sync of {self.folder.name} failed: {ticket.error}")
         if self.failed is not None:
             raise self.failed
-        self._rolled = [file for file in self._rolled if file not in ticket.rolled]
-        self._names_synced = max(self._names_synced, ticket.names_serial)
-        if ticket.end_offset == self.end_offset:
-            self._live_file = None
+        self._unsynced.done(ticket, self.end_offset)
         self.synced_offset = max(self.synced_offset, ticket.end_offset)
 
     # Reading.
@@ -276,18 +239,28 @@ class Log:
 
     def plan_compaction(self, now_ms: int) -> CompactionJob | None:
         """What is to be compacted now, for `CompactionJob.run` on any thread; None if nothing is."""
-        if self.failed is not None or not self._config.cleanup_compact:
+        if self.failed is not None or self._compacting or not self._config.cleanup_compact:
             return None
-        stable = self.stable_offset(self.synced_offset)
-        self.first_dirty_offset = max(self.first_dirty_offset, self.start_offset)
-        return plan_compaction(
-            self.folder, self._segments, self._producers, self._config, self.first_dirty_offset, stable, now_ms
+        if not self.start_offset <= self.first_dirty_offset <= self.end_offset:
+            self.first_dirty_offset = self.start_offset
+        job = plan_compaction(
+            self.folder,
+            self._segments,
+            self._producers,
+            self._config,
+            first_dirty_offset=self.first_dirty_offset,
+            stable_offset=self.stable_offset(self.synced_offset),
+            now_ms=now_ms,
+            disk=self._place.disk,
         )
+        self._compacting = job is not None
+        return job
 
     def finish_compaction(self, job: CompactionJob) -> None:
-        """Puts the compacted segments of a job that has run in the place of the old ones."""
-        swap_in(job, self._segments, self._place.pool, self._place.disk)
-        self.first_dirty_offset = max(self.first_dirty_offset, job.end_offset)
+        """Puts the segments of a job that has run in the place of the old ones; call it for a failed job too."""
+        self._compacting = False
+        if swap_in(job, self._segments, self._place):
+            self.first_dirty_offset = max(self.first_dirty_offset, job.end_offset)
 
     def flush_indexes(self) -> None:
         """Writes the live segment's new index entries to their files."""
@@ -323,10 +296,12 @@ class Log:
         last_offset = base_offset + header.last_offset_delta
         segment = self._segments[-1]
         try:
-            if segment.size_bytes and segment.must_roll(size, last_offset, header.max_timestamp, now_ms, config):
+            if segment.size_bytes and segment.must_roll(
+                size, last_offset, header.max_timestamp, now_ms, config
+            ):
                 segment = self._roll(now_ms)
             stamp(batch, base_offset, self.leader_epoch)
-            self._live_file = segment.append(
+            self._unsynced.live = segment.append(
                 batch, base_offset, last_offset, header.max_timestamp, config.index_interval_bytes
             )
         except OSError as error:
@@ -355,13 +330,9 @@ class Log:
         new = Segment(
             self.folder, self.end_offset, pool=place.pool, disk=place.disk, created_ms=now_ms, live=True
         )
-        new.file()
+        new.create()
         old.freeze()
-        if self._live_file is not None:
-            self._rolled.append(self._live_file)
-            self._live_file = None
-        self._rolled += files
-        self._names_serial += 1
+        self._unsynced.roll(files)
         self._segments.append(new)
         return new
 

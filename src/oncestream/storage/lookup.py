@@ -47,7 +47,9 @@ def slices(
     return found
 
 
-def batches(segments: Sequence[Segment], offset: int, upper_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+def batches(
+    segments: Sequence[Segment], offset: int, upper_offset: int
+) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Whole batches from the one that holds `offset` on, below `upper_offset`."""
     for segment in segments[segment_number(segments, offset) :]:
         for position, header in segment.headers(segment.index_position(offset)):

@@ -187,7 +187,14 @@ class Producers:
 
     def describe(self) -> list[ProducerInfo]:
         return [
-            ProducerInfo(p.producer_id, p.epoch, p.last_sequence, p.last_timestamp, p.coordinator_epoch, p.txn_first_offset)
+            ProducerInfo(
+                p.producer_id,
+                p.epoch,
+                p.last_sequence,
+                p.last_timestamp,
+                p.coordinator_epoch,
+                p.txn_first_offset,
+            )
             for p in self.by_id.values()
         ]
 

@@ -18,11 +18,11 @@ from oncestream.records.control import marker_of
 from oncestream.storage.config import LogConfig
 from oncestream.storage.epochs import LeaderEpochs
 from oncestream.storage.index import AbortedTransaction
-from oncestream.storage.log import LoadedLog, LogPlace
 from oncestream.storage.lookup import batches, segment_number
+from oncestream.storage.place import LoadedLog, LogPlace
 from oncestream.storage.producers import Producers
 from oncestream.storage.scan import Scan, batch_follows, scan_batches
-from oncestream.storage.segment import Segment
+from oncestream.storage.segment import Segment, record_time
 from oncestream.storage.snapshot import read_snapshot
 from oncestream.storage.tidy import offset_of, tidy
 
@@ -60,7 +60,9 @@ def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedL
     for segment in segments:
         if not _indexes_are_sane(segment):
             logger.warning("indexes of %s are missing or damaged: rebuilding them", segment.path)
-            recover_from = min(segment.base_offset, segment.base_offset if recover_from is None else recover_from)
+            recover_from = min(
+                segment.base_offset, segment.base_offset if recover_from is None else recover_from
+            )
             break
     if recover_from is None:
         loaded.end_offset, end = segments[-1].read_next_offset()
@@ -108,7 +110,9 @@ class _Recovery:
         segment.reset_indexes()
         scan = Scan(segment.path, 0, expected, size_bytes)
         for header, batch in scan_batches(segment.file(), scan):
-            segment.note(header.base_offset, header.last_offset, header.max_timestamp, len(batch), self._interval)
+            segment.note(
+                header.base_offset, header.last_offset, record_time(header), len(batch), self._interval
+            )
             self._loaded.epochs.rebuild_from(header.leader_epoch, header.base_offset)
             aborted = replay(self._loaded.producers, header, batch)
             if aborted is not None:
@@ -187,7 +191,7 @@ def _new_segment(place: LogPlace, base_offset: int) -> Segment:
     segment = Segment(
         place.folder, base_offset, pool=place.pool, disk=place.disk, created_ms=place.clock_ms(), live=True
     )
-    segment.file()
+    segment.create()
     segment.flush_indexes(closing=True)
     return segment
 
@@ -202,7 +206,10 @@ def _indexes_are_sane(segment: Segment) -> bool:
     for index in (segment.offsets, segment.times):
         if not os.path.exists(index.path) or os.stat(index.path).st_size != index.size_bytes:
             return False
-    if os.path.exists(segment.aborts.path) and os.stat(segment.aborts.path).st_size != segment.aborts.size_bytes:
+    if (
+        os.path.exists(segment.aborts.path)
+        and os.stat(segment.aborts.path).st_size != segment.aborts.size_bytes
+    ):
         return False
     if any(aborted.last_offset < segment.base_offset for aborted in segment.aborted()):
         return False

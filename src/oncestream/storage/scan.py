@@ -69,7 +69,9 @@ def batch_follows(scan: Scan) -> bool:
         return False
     # Base offset (its upper half is known but for a carry), length, leader epoch, magic: all but random.
     halves = {struct.pack(">q", scan.next_offset + span)[:4] for span in (0, OFFSET_SPAN_MAX)}
-    pattern = rb"(?s)(?=(?:%s).{4}[\x00-\x7f].{3}[\x00-\x7f].{3}\x02)" % b"|".join(map(re.escape, sorted(halves)))
+    pattern = rb"(?s)(?=(?:%s).{4}[\x00-\x7f].{3}[\x00-\x7f].{3}\x02)" % b"|".join(
+        map(re.escape, sorted(halves))
+    )
     with open(scan.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for match in re.compile(pattern).finditer(content, scan.position + 1):
             position = match.start()
@@ -77,9 +79,10 @@ def batch_follows(scan: Scan) -> bool:
                 break
             header = parse_header(content[position : position + HEADER_SIZE])
             candidate = Scan(scan.path, position, scan.next_offset, scan.size_bytes)
-            if _problem_of(header, candidate) is None:
-                if is_valid_batch(content[position : position + header.size_bytes], header):
-                    return True
+            if _problem_of(header, candidate) is None and is_valid_batch(
+                content[position : position + header.size_bytes], header
+            ):
+                return True
     return False
 
 

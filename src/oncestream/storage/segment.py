@@ -40,6 +40,11 @@ def segment_path(folder: Path, base_offset: int, suffix: str) -> Path:
     return folder / f"{base_offset:020d}{suffix}"
 
 
+def record_time(header: BatchHeader) -> int:
+    """The largest timestamp of a batch's records: none if compaction has emptied it."""
+    return header.max_timestamp if header.count else NO_TIMESTAMP
+
+
 class Segment:
     """Batches from `base_offset` on. Only the last segment of a log is live, that is, grows."""
 
@@ -78,9 +83,15 @@ class Segment:
     def file(self) -> OpenFile:
         return self._pool.get(self.path)
 
+    def create(self) -> None:
+        """Makes the empty file of a new segment."""
+        self._pool.get(self.path, create=True)
+
     # Writing: the live segment only.
 
-    def append(self, batch: memoryview, base_offset: int, last_offset: int, max_timestamp: int, interval: int) -> OpenFile:
+    def append(
+        self, batch: memoryview, base_offset: int, last_offset: int, max_timestamp: int, interval: int
+    ) -> OpenFile:
         """Writes one stamped batch at the end; nothing has changed if it raises."""
         position = self.size_bytes
         size = len(batch)
@@ -117,7 +128,9 @@ class Segment:
     def note_abort(self, aborted: AbortedTransaction) -> None:
         self.aborts.append(ABORTED_VERSION, *aborted)
 
-    def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
+    def must_roll(
+        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig
+    ) -> bool:
         return (
             self.size_bytes > config.segment_bytes - size
             or (self.size_bytes > 0 and self._waited_ms(max_timestamp, now_ms) > config.roll_ms)

@@ -32,3 +32,36 @@ class SyncTicket:
                 self.disk.sync_folder(folder)
         except OSError as error:
             self.error = error
+
+
+class Unsynced:
+    """What of a log is written but not known to be durable. Holds its files open until it is."""
+
+    def __init__(self, folder: Path, disk: Disk, *, new_folder: bool) -> None:
+        self.live: OpenFile | None = None
+        self._folder = folder
+        self._disk = disk
+        self._rolled: list[OpenFile] = []
+        self._names_serial = 1 if new_folder else 0
+        self._names_synced = 0
+
+    def roll(self, index_files: list[OpenFile]) -> None:
+        """The live file is closed, a new one has its name in the folder."""
+        if self.live is not None:
+            self._rolled.append(self.live)
+            self.live = None
+        self._rolled += index_files
+        self._names_serial += 1
+
+    def ticket(self, end_offset: int) -> SyncTicket | None:
+        names = self._names_serial != self._names_synced
+        if self.live is None and not self._rolled and not names:
+            return None
+        folders = [self._folder, self._folder.parent] if names else []
+        return SyncTicket(end_offset, list(self._rolled), self.live, folders, self._names_serial, self._disk)
+
+    def done(self, ticket: SyncTicket, end_offset: int) -> None:
+        self._rolled = [file for file in self._rolled if file not in ticket.rolled]
+        self._names_synced = max(self._names_synced, ticket.names_serial)
+        if ticket.end_offset == end_offset:
+            self.live = None

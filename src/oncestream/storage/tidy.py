@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from oncestream.storage.place import LogPlace
 from oncestream.storage.segment import SUFFIXES, Segment, segment_path
-
-if TYPE_CHECKING:
-    from oncestream.storage.log import LogPlace
 
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
@@ -54,7 +52,7 @@ def _finish_swap(place: LogPlace, base_offset: int) -> None:
         if base_offset <= offset_of(path) < next_offset:
             for suffix in SUFFIXES:
                 segment_path(folder, offset_of(path), suffix).unlink(missing_ok=True)
-    for path in swapped.paths:
-        place.pool.drop(path)
+    for name in swapped.paths:
+        place.pool.drop(name)
     rename_swapped(folder, base_offset)
     place.disk.sync_folder(folder)

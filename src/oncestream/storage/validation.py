@@ -31,7 +31,10 @@ def check_client_batch(header: BatchHeader) -> None:
 def check_timestamp(timestamp: int, now_ms: int, config: LogConfig) -> None:
     if timestamp == NO_TIMESTAMP:
         return
-    if timestamp - now_ms > config.timestamp_after_max_ms or now_ms - timestamp > config.timestamp_before_max_ms:
+    if (
+        timestamp - now_ms > config.timestamp_after_max_ms
+        or now_ms - timestamp > config.timestamp_before_max_ms
+    ):
         message = (
             f"timestamp {timestamp} is out of range: it may be {config.timestamp_before_max_ms} ms before and "
             f"{config.timestamp_after_max_ms} ms after the broker's {now_ms}"
@@ -48,7 +51,9 @@ def prepare(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: i
     if config.compression is not None and config.compression != header.codec and not header.is_control:
         batch = memoryview(recompress(batch, config.compression))
         if len(batch) > config.max_message_bytes:
-            message = f"batch of {len(batch)} bytes after recompression; the limit is {config.max_message_bytes}"
+            message = (
+                f"batch of {len(batch)} bytes after recompression; the limit is {config.max_message_bytes}"
+            )
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message)
     if config.log_append_time or header.log_append_time:
         timestamp = now_ms if config.log_append_time else parse_header(batch).max_timestamp

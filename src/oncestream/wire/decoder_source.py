@@ -77,11 +77,12 @@ class _Decoder(SourceLines):
         elif field.kind.code is not None:
             self.run.append((field.kind.code, target))
         elif inner is not None:
-            self.inline_struct(target, inner, nullable)
+            # Kafka marks an absent struct by -1, but inside a tagged field by 0.
+            self.inline_struct(target, inner, nullable, present_from=0 if field.tag is None else 1)
         else:
             self.text_or_bytes(target, field, nullable)
 
-    def inline_struct(self, target: str, inner: StructType, nullable: bool) -> None:
+    def inline_struct(self, target: str, inner: StructType, nullable: bool, present_from: int) -> None:
         if not nullable:
             self.flush()
             self.line(f"{target} = {self.struct(inner)}")
@@ -89,7 +90,7 @@ class _Decoder(SourceLines):
         present = self.variable("n")
         self.run.append(("b", present))
         self.flush()
-        self.line(f"if {present} < 0:")
+        self.line(f"if {present} < {present_from}:")
         self.line(f"    {target} = None")
         self.line("else:")
         with self.indented():

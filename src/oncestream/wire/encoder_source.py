@@ -61,11 +61,12 @@ class _Encoder(SourceLines):
         elif field.kind.code is not None:
             self.run.append((field.kind.code, source))
         elif inner is not None:
-            self.inline_struct(source, inner, nullable)
+            # Kafka marks an absent struct by -1, but inside a tagged field by 0.
+            self.inline_struct(source, inner, nullable, absent=255 if field.tag is None else 0)
         else:
             self.text_or_bytes(source, field, nullable)
 
-    def inline_struct(self, source: str, inner: StructType, nullable: bool) -> None:
+    def inline_struct(self, source: str, inner: StructType, nullable: bool, absent: int) -> None:
         value = self.variable("o")
         self.line(f"{value} = {source}")
         if not nullable:
@@ -73,7 +74,7 @@ class _Encoder(SourceLines):
             return
         self.flush()
         self.line(f"if {value} is None:")
-        self.line(f"    {self.out}.append(255)")
+        self.line(f"    {self.out}.append({absent})")
         self.line("else:")
         with self.indented():
             self.line(f"{self.out}.append(1)")

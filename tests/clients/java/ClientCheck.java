@@ -257,17 +257,9 @@ public class ClientCheck implements AutoCloseable {
             admin.describeTopics(List.of(unused)).allTopicNames().get());
     }
 
-    public void a_classic_group_reads_commits_and_goes_on() throws Exception {
-        groupGoesOn("classic");
-    }
-
-    public void a_group_of_the_new_protocol_reads_commits_and_goes_on() throws Exception {
-        groupGoesOn("consumer");
-    }
-
-    private void groupGoesOn(String protocol) throws Exception {
+    public void a_group_reads_commits_and_goes_on() throws Exception {
         String topic = newTopic(2, Map.of());
-        Map<String, String> settings = Map.of("group.id", "group-of-" + topic, "group.protocol", protocol);
+        Map<String, String> settings = Map.of("group.id", "group-of-" + topic);
         for (int round = 0; round < 2; round++) {
             send(Map.of(), numbered(topic, 0, 5));
             send(Map.of(), numbered(topic, 1, 5));

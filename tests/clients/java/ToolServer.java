@@ -6,11 +6,12 @@ import java.io.ByteArrayOutputStream;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.common.utils.Exit;
 
 /**
@@ -20,19 +21,19 @@ import org.apache.kafka.common.utils.Exit;
  */
 public class ToolServer {
     static class Exited extends Error {
-        final int code;
-
-        Exited(int code) {
-            super("exit " + code, null, false, false);
-            this.code = code;
+        Exited() {
+            super("exit", null, false, false);
         }
     }
 
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final List<Runnable> HOOKS = new CopyOnWriteArrayList<>();
+    private static final AtomicReference<Integer> EXIT_CODE = new AtomicReference<>();
 
     public static void main(String[] args) throws Exception {
-        Exit.setExitProcedure((code, message) -> { throw new Exited(code); });
-        Exit.setHaltProcedure((code, message) -> { throw new Exited(code); });
+        Exit.setExitProcedure((code, message) -> exit(code));
+        Exit.setHaltProcedure((code, message) -> exit(code));
+        Exit.setShutdownHookAdder((name, hook) -> HOOKS.add(hook));
         PrintStream answers = System.out;
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
@@ -59,19 +60,24 @@ public class ToolServer {
             "err", err.toString(StandardCharsets.UTF_8));
     }
 
+    /** Some tools call exit inside a try that catches every error, and then exit again: the first call counts. */
+    private static void exit(int code) {
+        EXIT_CODE.compareAndSet(null, code);
+        throw new Exited();
+    }
+
     private static int call(String mainClass, String[] arguments) {
+        EXIT_CODE.set(null);
+        HOOKS.clear();
         try {
             Class.forName(mainClass).getMethod("main", String[].class).invoke(null, (Object) arguments);
-            return 0;
-        } catch (InvocationTargetException wrapped) {
-            if (wrapped.getCause() instanceof Exited) {
-                return ((Exited) wrapped.getCause()).code;
-            }
-            wrapped.getCause().printStackTrace();
-            return 1;
+            EXIT_CODE.compareAndSet(null, 0);
         } catch (ReflectiveOperationException error) {
-            error.printStackTrace();
-            return 1;
+            if (EXIT_CODE.compareAndSet(null, 1)) {
+                error.printStackTrace();
+            }
         }
+        HOOKS.forEach(Runnable::run);
+        return EXIT_CODE.get();
     }
 }

@@ -1,0 +1,42 @@
+"""What a log is made of: where it lies and what it works with, and what opening its folder found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from oncestream.errors import LogCorrupt
+from oncestream.storage.disk import Disk
+from oncestream.storage.epochs import LeaderEpochs
+from oncestream.storage.files import FilePool
+from oncestream.storage.producers import Producers
+from oncestream.storage.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Which log this is, and what it works with."""
+
+    topic: str
+    partition: int
+    topic_id: bytes
+    folder: Path
+    pool: FilePool
+    disk: Disk
+    clock_ms: Callable[[], int]
+    persist_start_offsets: Callable[[], None]
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What opening a log's folder found."""
+
+    segments: list[Segment]
+    producers: Producers
+    epochs: LeaderEpochs
+    start_offset: int
+    end_offset: int
+    first_dirty_offset: int
+    is_new: bool
+    damage: LogCorrupt | None = None
