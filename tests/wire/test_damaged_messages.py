@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oncestream.wire.codec import DecodeError, decode, encode, uvarint
+from oncestream.wire.messages.api_versions import ApiVersionsResponse
 from oncestream.wire.messages.create_topics import CreateTopicsRequest
 from oncestream.wire.messages.fetch import FetchRequest
 from oncestream.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -89,8 +90,6 @@ def test_lengths_that_cannot_be_are_refused(cls: Any, version: int, body: bytes)
 
 
 def test_a_tagged_field_whose_size_lies_is_refused() -> None:
-    from oncestream.wire.messages.api_versions import ApiVersionsResponse
-
     whole = encode(ApiVersionsResponse(finalized_features_epoch=5), 3)
     size_at = len(whole) - 9
     assert whole[size_at] == 8

@@ -27,16 +27,16 @@ def samples() -> list[Sample]:
     classes = {case.cls.__name__: case.cls for case in ALL_CASES}
     rows = map(json.loads, Path(__file__).with_name("kafka_bytes.jsonl").read_text().splitlines())
     return [
-        Sample(
-            build(classes[row["message"]], row["fields"]), row["version"], bytes.fromhex(row["bytes"])
-        )
+        Sample(build(classes[row["message"]], row["fields"]), row["version"], bytes.fromhex(row["bytes"]))
         for row in rows
     ]
 
 
 def build(cls: StructType, fields: dict[str, Any]) -> Any:
     inner = struct_classes(cls)
-    return cls(**{name: value_of(value, cls.__fields__[name], inner.get(name)) for name, value in fields.items()})
+    return cls(
+        **{name: value_of(value, cls.__fields__[name], inner.get(name)) for name, value in fields.items()}
+    )
 
 
 def value_of(value: Any, field: Field, inner: type[Struct] | None) -> Any:

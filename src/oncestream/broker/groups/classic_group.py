@@ -229,6 +229,9 @@ class ClassicGroup:
         key = encode_key(GroupMetadataKey(group=self.id))
         return StateRecord(key, encode_versioned(value, _VALUE_VERSION))
 
+    def tombstones(self) -> list[StateRecord]:
+        return [StateRecord(encode_key(GroupMetadataKey(group=self.id)), None)]
+
     def restore(self, value: GroupMetadataValue) -> None:
         """Becomes what the log says: the last stable generation."""
         self.protocol_type = value.protocol_type or None
@@ -240,7 +243,3 @@ class ClassicGroup:
         for stored in value.members:
             self.add(ClassicMember.restored(stored, value.protocol), value.protocol_type)
         self.subscribed_topics = self._read_subscriptions()
-
-
-def group_tombstone(group_id: str) -> StateRecord:
-    return StateRecord(encode_key(GroupMetadataKey(group=group_id)), None)

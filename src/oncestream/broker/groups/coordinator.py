@@ -1,229 +1,58 @@
-"""The group coordinator: finds the group, runs the step, writes its records, answers when they are durable."""
+"""The group coordinator: all groups of the broker, found by their ids, and what is done to them."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from oncestream.broker.clock import Clock
-from oncestream.broker.groups import commits, expiry, joining, membership, rebalance
-from oncestream.broker.groups.classic_group import ClassicGroup, ClassicState, group_tombstone
-from oncestream.broker.groups.commits import Commit, Committer
+from oncestream.broker.groups import expiry, joining, membership, rebalance
+from oncestream.broker.groups.classic_group import ClassicGroup, ClassicState
+from oncestream.broker.groups.runner import GroupLog, Runner, Scheduler
 from oncestream.broker.groups.state import DurableState
 from oncestream.broker.groups.step import Step
-from oncestream.broker.groups.timers import TimerKey, Timers
+from oncestream.broker.groups.timers import TimerKey
 from oncestream.broker.later import Later
-from oncestream.broker.partition import SyncCallback
 from oncestream.broker.settings import BrokerSettings
-from oncestream.broker.state_log import Producer, Replayer, StateRecord, Transaction
-from oncestream.storage.log import Appended
+from oncestream.broker.state_log import Transaction
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncestream.wire.messages.join_group import JoinGroupResponse
 from oncestream.wire.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from oncestream.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from oncestream.wire.schema import Message
 
 logger = logging.getLogger("oncestream.broker")
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-_EXPIRY_INTERVAL_MS: Final = 600_000
-_RECORDS_PER_BATCH_MAX: Final = 2_000
-
-
-class GroupLog(Protocol):
-    """The part of a StateLog that groups need."""
-
-    def partition_of(self, name: str) -> int: ...
-    def append(
-        self, index: int, records: Sequence[StateRecord], now_ms: int, producer: Producer | None = None
-    ) -> Appended: ...
-    def when_durable(self, index: int, callback: SyncCallback) -> None: ...
-    def replay(self, replayer: Replayer) -> int: ...
-
-
-class Scheduler(Protocol):
-    """The part of an event loop that timers need."""
-
-    def call_later(self, delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle: ...
+EXPIRY_INTERVAL_MS: Final = 600_000
+_EXPIRY: Final = TimerKey("", "expiry")
 
 
 class GroupCoordinator:
-    """All groups of the broker."""
+    """Groups with members live here; one without is what the log says of it."""
 
     def __init__(self, settings: BrokerSettings, log: GroupLog, clock: Clock, scheduler: Scheduler) -> None:
+        self.settings = settings
         self.state = DurableState()
-        self._settings = settings
-        self._log = log
-        self._clock = clock
-        self._scheduler = scheduler
-        self._timers = Timers()
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_ms = 0
-        self._live: dict[str, ClassicGroup] = {}  # those with members, or with members on their way
-        self._load()
+        self.runner = Runner(self.state, log, clock, scheduler)
+        self.partition_of = log.partition_of
+        self._live: dict[str, ClassicGroup] = {}
+        log.replay(self.state)
+        self.runner.run("", self._loaded)
 
-    # -- membership ---------------------------------------------------------------------------
+    def close(self) -> None:
+        self.runner.close()
 
-    def join(self, join: joining.Join) -> None:
-        request = join.request
-        low, high = self._settings.group_session_timeout_ms_min, self._settings.group_session_timeout_ms_max
-        code = ErrorCode.NONE
-        if not request.group_id:
-            code = ErrorCode.INVALID_GROUP_ID
-        elif not low <= request.session_timeout_ms <= high:
-            code = ErrorCode.INVALID_SESSION_TIMEOUT
-        elif request.member_id and self.group(request.group_id) is None:
-            code = ErrorCode.UNKNOWN_MEMBER_ID
-        if code is not ErrorCode.NONE:
-            join.later.resolve(JoinGroupResponse(error_code=code, member_id=request.member_id))
-            return
-        self._run(request.group_id, lambda step: self._join(join, step))
-
-    def _join(self, join: joining.Join, step: Step) -> None:
-        group_id = join.request.group_id
-        group = self.group(group_id)
-        is_new = group is None
-        if group is None:
-            group = ClassicGroup(group_id, self._settings, self._timers, step.now_ms)
-        self._live[group_id] = group
-        joining.join(group, join, step)
-        if is_new and not step.records:
-            step.write(group.record({}))
-
-    def sync(self, request: SyncGroupRequest, later: Later) -> None:
-        group = self._live.get(request.group_id)
-        if group is None or group.is_empty:
-            code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
-            later.resolve(SyncGroupResponse(error_code=code))
-            return
-        self._run(group.id, lambda step: membership.sync(group, request, later, step))
-
-    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
-        group = self._live.get(request.group_id)
-        if group is None:
-            code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
-            return HeartbeatResponse(error_code=code)
-        step = Step(self._clock.now_ms())
-        code = membership.heartbeat(
-            group, request.member_id, request.group_instance_id, request.generation_id, step
-        )
-        return HeartbeatResponse(error_code=code)
-
-    def leave(self, group_id: str, leaving: list[MemberIdentity], later: Later) -> None:
-        group = self._live.get(group_id)
-        if not group_id:
-            later.resolve(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-        elif group is None:
-            unknown = [
-                MemberResponse(
-                    member_id=identity.member_id,
-                    group_instance_id=identity.group_instance_id,
-                    error_code=ErrorCode.UNKNOWN_MEMBER_ID,
-                )
-                for identity in leaving
-            ]
-            later.resolve(LeaveGroupResponse(members=unknown))
-        else:
-            self._run(group_id, lambda step: self._leave(group, leaving, later, step))
-
-    def _leave(self, group: ClassicGroup, leaving: list[MemberIdentity], later: Later, step: Step) -> None:
-        step.answer(later, LeaveGroupResponse(members=membership.leave(group, leaving, step)))
-
-    # -- offsets ------------------------------------------------------------------------------
-
-    def commit(
-        self,
-        who: Committer,
-        made: Sequence[Commit],
-        later: Later,
-        answer: Message,
-        *,
-        version: int,
-        retention_ms: int = -1,
-    ) -> None:
-        """Writes the offsets; every commit's outcome is in `answer` when it goes out."""
-        step = Step(self._clock.now_ms())
-        try:
-            group = self._committing_group(who, ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else None)
-            if group is not None:
-                commits.check_committer(group, who, transactional=False)
-                commits.keep_alive(group, who, step)
-        except KafkaError as error:
-            commits.fail_all(made, error.code)
-            later.resolve(answer)
-            return
-        self._write_commits(who.group_id, made, later, answer, step, retention_ms, None)
-
-    def commit_in_transaction(
-        self, producer: Producer, who: Committer, made: Sequence[Commit], later: Later, answer: Message
-    ) -> None:
-        """TxnOffsetCommit: pending until the marker of the producer's transaction comes."""
-        step = Step(self._clock.now_ms())
-        try:
-            if not who.group_id:
-                raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-            group = self._committing_group(who, None)
-            if group is not None:
-                commits.check_committer(group, who, transactional=True)
-        except KafkaError as error:
-            commits.fail_all(made, error.code)
-            later.resolve(answer)
-            return
-        self._write_commits(who.group_id, made, later, answer, step, -1, producer)
-
-    def end_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
-        """A marker was written to this partition of the offsets topic: its pending offsets count, or go."""
-        self.state.end_transaction(Transaction(partition, producer_id), commit)
-
-    def partition_of(self, group_id: str) -> int:
-        """The partition of the offsets topic that a group's records are in."""
-        return self._log.partition_of(group_id)
-
-    def when_durable(self, group_id: str, callback: SyncCallback) -> None:
-        """Calls back when everything this group did so far is durable: nothing is told that a crash undoes."""
-        self._log.when_durable(self._log.partition_of(group_id), callback)
-
-    def _committing_group(self, who: Committer, code_if_unknown: ErrorCode | None) -> ClassicGroup | None:
-        group = self.group(who.group_id)
-        if group is None and who.generation >= 0:
-            raise KafkaError(code_if_unknown or ErrorCode.ILLEGAL_GENERATION)
-        return group
-
-    def _write_commits(
-        self,
-        group_id: str,
-        made: Sequence[Commit],
-        later: Later,
-        answer: Message,
-        step: Step,
-        retention_ms: int,
-        producer: Producer | None,
-    ) -> None:
-        def told(step: Step, error: KafkaError | None) -> None:
-            if error is not None:
-                commits.fail_all(made, _told_code(error))
-            step.answer(later, answer)
-
-        step.records = commits.commit_records(
-            group_id, made, step.now_ms, retention_ms, self._settings.offset_metadata_bytes_max
-        )
-        step.after_write = told
-        self._finish(group_id, step, producer)
-
-    # -- administration -----------------------------------------------------------------------
+    # -- finding groups -----------------------------------------------------------------------
 
     def group(self, group_id: str) -> ClassicGroup | None:
-        """A group with members, or what the log says of one without."""
-        group = self._live.get(group_id)
-        if group is not None:
-            return group
+        live = self._live.get(group_id)
+        if live is not None:
+            return live
         stored = self.state.classic.get(group_id)
         if stored is None and not self.state.offsets.knows(group_id):
             return None
-        group = ClassicGroup(group_id, self._settings, self._timers, self._clock.now_ms())
+        group = ClassicGroup(group_id, self.settings, self.runner.timers, self.runner.now_ms())
         if stored is not None:
             group.restore(stored)
         return group
@@ -231,5 +60,142 @@ class GroupCoordinator:
     def group_ids(self) -> list[str]:
         return sorted(self._live.keys() | self.state.classic.keys() | self.state.offsets.group_ids())
 
-    def delete_offsets(self, group_id: str, topics: dict[str, list[int]]) -> tuple[Step, set[str]]:
-        ...
+    # -- classic membership -------------------------------------------------------------------
+
+    def join(self, join: joining.Join) -> None:
+        request, settings = join.request, self.settings
+        low, high = settings.group_session_timeout_ms_min, settings.group_session_timeout_ms_max
+        code = ErrorCode.NONE
+        if not request.group_id:
+            code = ErrorCode.INVALID_GROUP_ID
+        elif not low <= request.session_timeout_ms <= high:
+            code = ErrorCode.INVALID_SESSION_TIMEOUT
+        elif request.member_id and self.group(request.group_id) is None:
+            code = ErrorCode.UNKNOWN_MEMBER_ID
+        if code is ErrorCode.NONE:
+            self.runner.run(request.group_id, lambda step: self._join(join, step))
+        else:
+            join.later.resolve(JoinGroupResponse(error_code=code, member_id=request.member_id))
+
+    def sync(self, request: SyncGroupRequest, later: Later) -> None:
+        group = self._live.get(request.group_id)
+        if group is None or group.is_empty:
+            later.resolve(SyncGroupResponse(error_code=_no_group(request.group_id)))
+        else:
+            self.runner.run(group.id, lambda step: membership.sync(group, request, later, step))
+
+    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        group = self._live.get(request.group_id)
+        if group is None:
+            return HeartbeatResponse(error_code=_no_group(request.group_id))
+        step = Step(self.runner.now_ms())
+        return HeartbeatResponse(
+            error_code=membership.heartbeat(
+                group, request.member_id, request.group_instance_id, request.generation_id, step
+            )
+        )
+
+    def leave(self, group_id: str, leaving: list[MemberIdentity], later: Later) -> None:
+        group = self._live.get(group_id)
+        if group is not None:
+            self.runner.run(group_id, lambda step: _leave(group, leaving, later, step))
+        elif not group_id:
+            later.resolve(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        else:
+            later.resolve(LeaveGroupResponse(members=[_unknown(identity) for identity in leaving]))
+
+    def _join(self, join: joining.Join, step: Step) -> None:
+        group_id = join.request.group_id
+        group = self.group(group_id)
+        is_new = group is None
+        if group is None:
+            group = ClassicGroup(group_id, self.settings, self.runner.timers, step.now_ms)
+        self._live[group_id] = group
+        joining.join(group, join, step)
+        if is_new and not step.records:
+            step.write(group.record({}))
+
+    # -- the end of groups and offsets --------------------------------------------------------
+
+    def delete(self, group_id: str, step: Step) -> None:
+        """Deletes a group without members, with its offsets."""
+        group = self.group(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not group.is_empty:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        step.write(*self.state.offsets.tombstones(group_id))
+        self._bury(group, step)
+
+    def topic_deleted(self, topic: str) -> None:
+        """A topic is gone: so are the offsets in it, or a new topic of its name would start from them."""
+        for group_id in self.state.offsets.group_ids():
+            records = self.state.offsets.tombstones(group_id, topic)
+            if records:
+                self.runner.run(group_id, lambda step, records=records: step.write(*records))  # type: ignore[misc]
+
+    def end_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
+        """A marker was written to this partition of the offsets topic: its pending offsets count, or go."""
+        self.state.end_transaction(Transaction(partition, producer_id), commit)
+
+    def expire(self) -> None:
+        """Deletes offsets past their time, and groups without members that hold none."""
+        for group_id in self.group_ids():
+            self.runner.run(group_id, lambda step, group_id=group_id: self._expire(group_id, step))  # type: ignore[misc]
+
+    def _expire(self, group_id: str, step: Step) -> None:
+        group = self.group(group_id)
+        if group is None:
+            return
+        records, all_gone = expiry.expired(
+            group, self.state.offsets, self.settings.offsets_retention_ms, step.now_ms
+        )
+        step.write(*records)
+        if all_gone and group.is_empty:
+            self._bury(group, step)
+
+    def _bury(self, group: ClassicGroup, step: Step) -> None:
+        for member_id in group.pending_joins:
+            self.runner.timers.cancel(TimerKey(group.id, "session", member_id))
+        group.move_to(ClassicState.DEAD, step.now_ms)
+        self._live.pop(group.id, None)
+        step.write(*group.tombstones())
+
+    # -- start-up -----------------------------------------------------------------------------
+
+    def _loaded(self, step: Step) -> None:
+        """Members of the last stable generation have a session's time to be heard of."""
+        for group_id, stored in self.state.classic.items():
+            if not stored.members:
+                continue
+            group = self.group(group_id)
+            assert group is not None
+            self._live[group_id] = group
+            for member in group.members.values():
+                rebalance.start_session(group, member, step)
+            if len(group.members) > self.settings.group_size_max:
+                rebalance.prepare(group, step)
+        self._expire_later(step)
+
+    def _expire_later(self, step: Step) -> None:
+        def run(step: Step) -> None:
+            self.expire()
+            self._expire_later(step)
+
+        self.runner.timers.set(_EXPIRY, step.now_ms + EXPIRY_INTERVAL_MS, run)
+
+
+def _leave(group: ClassicGroup, leaving: list[MemberIdentity], later: Later, step: Step) -> None:
+    step.answer(later, LeaveGroupResponse(members=membership.leave(group, leaving, step)))
+
+
+def _no_group(group_id: str) -> ErrorCode:
+    return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def _unknown(identity: MemberIdentity) -> MemberResponse:
+    return MemberResponse(
+        member_id=identity.member_id,
+        group_instance_id=identity.group_instance_id,
+        error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+    )

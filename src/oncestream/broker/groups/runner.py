@@ -1,0 +1,132 @@
+"""Runs the steps of a coordinator: appends their records, replays them, answers when they are durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from oncestream.broker.clock import Clock
+from oncestream.broker.groups.step import Step
+from oncestream.broker.groups.timers import Timers
+from oncestream.broker.partition import SyncCallback
+from oncestream.broker.state_log import Producer, Replayer, StateRecord, Transaction
+from oncestream.storage.log import Appended
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.schema import Message
+
+_RECORDS_PER_BATCH_MAX: Final = 5_000
+_TOLD: Final = {  # what a client can do something about, as Apache Kafka tells it
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class GroupLog(Protocol):
+    """The part of a StateLog that groups need."""
+
+    def partition_of(self, name: str) -> int: ...
+    def append(
+        self, index: int, records: Sequence[StateRecord], now_ms: int, producer: Producer | None = None
+    ) -> Appended: ...
+    def when_durable(self, index: int, callback: SyncCallback) -> None: ...
+    def replay(self, replayer: Replayer) -> int: ...
+
+
+class Scheduler(Protocol):
+    """The part of an event loop that timers need."""
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle: ...
+
+
+class Runner:
+    """Between the groups, which do no I/O, and the log, the clock and the event loop."""
+
+    def __init__(self, state: Replayer, log: GroupLog, clock: Clock, scheduler: Scheduler) -> None:
+        self.timers = Timers()
+        self._state = state
+        self._log = log
+        self._clock = clock
+        self._scheduler = scheduler
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_ms = 0
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def run(self, group_id: str, work: Callable[[Step], None]) -> None:
+        step = Step(self._clock.now_ms())
+        work(step)
+        self.finish(group_id, step)
+
+    def finish(self, group_id: str, step: Step, producer: Producer | None = None) -> None:
+        """Writes what the step collected; its answers go out, and it goes on, when that is durable."""
+        self.arm()
+        if not step.records:
+            self._written(group_id, step, None)
+            return
+        index = self._log.partition_of(group_id)
+        try:
+            self._append(index, step, producer)
+        except KafkaError as error:
+            self._written(group_id, step, error)
+            return
+        self._log.when_durable(index, lambda error: self._written(group_id, step, error))
+
+    def when_durable(self, group_id: str, callback: SyncCallback) -> None:
+        """Calls back when all that this group did so far is durable: nothing is told that a crash undoes."""
+        self._log.when_durable(self._log.partition_of(group_id), callback)
+
+    def tick(self) -> None:
+        """Runs what is due."""
+        while (due := self.timers.pop_due(self._clock.now_ms())) is not None:
+            key, action = due
+            self.run(key.group_id, action)
+        self.arm()
+
+    def arm(self) -> None:
+        """Has the event loop call `tick` at the next deadline."""
+        due_ms = self.timers.next_due_ms
+        if self._alarm is not None:
+            if due_ms is None or self._alarm_ms <= due_ms:
+                return  # too early does no harm: then nothing is due
+            self._alarm.cancel()
+        if due_ms is not None:
+            delay_ms = max(due_ms - self._clock.now_ms(), 0)
+            self._alarm, self._alarm_ms = self._scheduler.call_later(delay_ms / 1000, self._ring), due_ms
+
+    def close(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.tick()
+
+    def _append(self, index: int, step: Step, producer: Producer | None) -> None:
+        transaction = None if producer is None else Transaction(index, producer.id)
+        for start in range(0, len(step.records), _RECORDS_PER_BATCH_MAX):
+            records = step.records[start : start + _RECORDS_PER_BATCH_MAX]
+            appended = self._log.append(index, records, step.now_ms, producer)
+            for i, record in enumerate(records):
+                self._state.replay(record, appended.base_offset + i, transaction)
+
+    def _written(self, group_id: str, step: Step, error: KafkaError | None) -> None:
+        told = None if error is None else KafkaError(_TOLD.get(error.code, error.code), error.message)
+        if step.after_write is not None:
+            after = Step(self._clock.now_ms())
+            step.after_write(after, told)
+            self.finish(group_id, after)
+        # Only now: whoever gets an answer may ask again before this returns.
+        for later, message in step.answers:
+            if told is not None:
+                _spoil(message, told.code)
+            later.resolve(message)
+
+
+def _spoil(message: Message, code: ErrorCode) -> None:
+    """What was to be told did not come about."""
+    assert hasattr(message, "error_code"), f"{type(message).__name__} needs its own way to tell a failed write"
+    message.error_code = code

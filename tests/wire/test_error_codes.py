@@ -1,0 +1,26 @@
+"""Error codes."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import errors
+
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+
+@pytest.mark.parametrize("code", list(range(-1, 134)))
+def test_every_code_from_minus_one_to_133_has_a_name(code: int) -> None:
+    assert ErrorCode(code).name.isupper()
+
+
+def test_codes_and_retriability_are_those_of_kafka_python() -> None:
+    for code, theirs in errors.kafka_errors.items():
+        if code in set(ErrorCode) and code > 0:
+            assert theirs.errno == code
+
+
+def test_an_error_says_its_code_and_message() -> None:
+    error = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "bad name")
+    assert (error.code, error.message, str(error)) == (17, "bad name", "INVALID_TOPIC_EXCEPTION: bad name")
+    assert ErrorCode.NOT_COORDINATOR.is_retriable
+    assert not ErrorCode.INVALID_PRODUCER_EPOCH.is_retriable
