@@ -167,7 +167,7 @@ def test_what_producer_performance_writes_consumer_performance_reads(
     topic = new_topic(partitions=2)
     written = tool(
         "kafka-producer-perf-test", "--topic", topic, "--num-records", "20000", "--record-size", "100",
-        "--throughput", "-1", "--producer-props", "compression.type=lz4",
+        "--throughput", "-1", "--command-property", "compression.type=lz4",
     )  # fmt: skip
     assert "20000 records sent" in written
     client = Confluent(bootstrap)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from typing import Any
@@ -44,12 +45,12 @@ def test_flipped_bits_give_a_message_or_a_decode_error(case: Case, data: st.Data
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ALL_CASES, ids=repr)
-@settings(max_examples=30, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=15, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_many_flipped_bits_give_a_message_or_a_decode_error(
     case: Case, data: st.DataObject, seed: int
 ) -> None:
-    flip_bits(case, data.draw(message_of(case)), seed, rounds=100)
+    flip_bits(case, data.draw(message_of(case)), seed, rounds=60)
 
 
 def flip_bits(case: Case, message: Any, seed: int, rounds: int) -> None:
@@ -62,10 +63,8 @@ def flip_bits(case: Case, message: Any, seed: int, rounds: int) -> None:
         for _ in range(chance.randint(1, 4)):
             damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
         started = time.perf_counter()
-        try:
+        with contextlib.suppress(DecodeError):
             decode(case.cls, damaged, case.version)
-        except DecodeError:
-            pass
         assert time.perf_counter() - started < 2
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from oncestream.broker import topic_configs
 from oncestream.broker.catalog import (
@@ -24,11 +25,15 @@ from oncestream.broker.clock import Clock
 from oncestream.broker.group_commit import GroupCommit
 from oncestream.broker.partition import Partition
 from oncestream.broker.settings import BrokerSettings, Durability
+from oncestream.broker.topic_names import OFFSETS_TOPIC
 from oncestream.errors import BadSetting
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
 from oncestream.storage.folder import DataFolder
 from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from oncestream.broker.groups.coordinator import GroupCoordinator
 
 logger = logging.getLogger("oncestream.broker")
 
@@ -60,6 +65,7 @@ class Node:
         self.clock = clock
         self.address: tuple[str, int] = ("", 0)
         self.topics: dict[str, Topic] = {}
+        self._groups: GroupCoordinator | None = None
         self._check_topic_defaults()
         self.folder = DataFolder.open(settings.data, clock_ms=clock.now_ms, disk=disk)
         try:
@@ -70,6 +76,8 @@ class Node:
             self.folder.abandon()
             raise
         self._producer_id_next = self._producer_id_end = self.catalog.next_producer_id
+        if OFFSETS_TOPIC in self.topics:
+            self.groups  # noqa: B018 - read before the first client comes
 
     # -- look-ups, on the hot path ------------------------------------------------------------
 
@@ -81,6 +89,17 @@ class Node:
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self.catalog.names.get(topic_id)
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The consumer groups; a broker without any does not pay for them."""
+        if self._groups is None:
+            from oncestream.broker.groups.coordinator import GroupCoordinator
+            from oncestream.broker.state_log import StateLog
+
+            log = StateLog(self, OFFSETS_TOPIC, self.settings.offsets_partitions)
+            self._groups = GroupCoordinator(self.settings, log, self.clock, self.loop)
+        return self._groups
 
     @property
     def durable(self) -> bool:
@@ -114,6 +133,8 @@ class Node:
         for partition in topic.partitions:
             self.folder.delete_log(partition.log)
             partition.gone()
+        if self._groups is not None:
+            self._groups.topic_deleted(topic.name)
 
     def new_producer_id(self) -> int:
         """A producer id nobody had before; reserved in blocks, so that few of them cost a flush."""
@@ -143,6 +164,8 @@ class Node:
 
     async def close(self) -> None:
         """Flushes everything and leaves the folder so that the next start needs no recovery."""
+        if self._groups is not None:
+            self._groups.close()
         await self.commits.drain()
         self.commits.close()
         self.folder.close()

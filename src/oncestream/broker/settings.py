@@ -74,6 +74,21 @@ class BrokerSettings:
     producer_id_expiration_ms: int = setting(
         86_400_000, "an idle producer's sequence numbers are forgotten after this", 1
     )
+    group_initial_rebalance_delay_ms: int = setting(
+        0, "how long a new group waits for more members (Apache Kafka: 3000)", 0
+    )
+    group_session_timeout_ms_min: int = setting(6_000, "shortest session timeout of a group's member", 1)
+    group_session_timeout_ms_max: int = setting(1_800_000, "longest session timeout of a group's member", 1)
+    group_size_max: int = setting(10_000, "members of one group", 1)
+    consumer_group_session_timeout_ms: int = setting(
+        45_000, "session timeout of members that use the consumer protocol (KIP-848)", 1
+    )
+    consumer_group_heartbeat_interval_ms: int = setting(
+        5_000, "how often members that use the consumer protocol (KIP-848) send heartbeats", 1
+    )
+    offsets_partitions: int = setting(8, "partitions of the offsets topic, when it is made", 1, 1_000)
+    offsets_retention_ms: int = setting(604_800_000, "offsets not in use are forgotten after this", 1)
+    offset_metadata_bytes_max: int = setting(4_096, "size of the metadata of a committed offset", 0)
     open_files_max: int = setting(512, "log files kept open", 16, 1_000_000)
 
 

@@ -10,7 +10,8 @@ from oncestream.broker.catalog import METADATA_TOPIC
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 LENGTH_MAX: Final = 249
-INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -43,7 +43,7 @@ def compress(codec: Codec, data: Buffer) -> bytes:
         case Codec.LZ4:
             # Kafka's Java reader refuses frames whose blocks depend on each other.
             compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
-            compressor.compress(data)
+            compressor.compress(bytes(data))
             return bytes(compressor.finish())
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data))

@@ -88,14 +88,14 @@ class DataFolder:
             pool=self._pool,
             disk=self._disk,
             clock_ms=self._clock_ms,
-            persist_start_offsets=self._write_start_offsets,
+            persist_offsets=self._write_offsets,
         )
         key = (topic, partition)
         known = Checkpointed(
             clean=self._clean,
             recovery_point=self._checkpoints[RECOVERY_POINTS].get(key, 0),
             start_offset=self._checkpoints[START_OFFSETS].get(key, 0),
-            first_dirty_offset=self._checkpoints[CLEANER_OFFSETS].get(key, 0),
+            first_dirty_offset=self._checkpoints[CLEANER_OFFSETS].get(key),
         )
         log = Log(place, load_log(place, config, known), config)
         self.logs[key] = log
@@ -133,17 +133,7 @@ class DataFolder:
             if log.failed is None:
                 log.flush_indexes()
         self._write(RECOVERY_POINTS, {key: log.synced_offset for key, log in self._healthy().items()})
-        self._write_start_offsets()
-        dirty = {
-            key: log.first_dirty_offset for key, log in self._healthy().items() if log.first_dirty_offset
-        }
-        self._write(CLEANER_OFFSETS, dirty)
-
-    def abandon(self) -> None:
-        """Lets go of the folder as a crash would: the next start recovers it."""
-        self._pool.clear()
-        os.close(self._lock_fd)
-        self._lock_fd = -1
+        self._write_offsets()
 
     def close(self) -> None:
         """Makes everything durable, and leaves the marker of a clean stop if every log is sound."""
@@ -161,13 +151,20 @@ class DataFolder:
     def _healthy(self) -> dict[Partition, Log]:
         return {key: log for key, log in self.logs.items() if log.failed is None}
 
-    def _write_start_offsets(self) -> None:
+    def _write_offsets(self) -> None:
+        """Where logs begin, and up to where they are compacted."""
         moved = {
             key: log.start_offset
             for key, log in self.logs.items()
             if log.start_offset > log.first_segment_offset
         }
         self._write(START_OFFSETS, moved)
+        compacted = {
+            key: log.first_dirty_offset
+            for key, log in self._healthy().items()
+            if log.first_dirty_offset is not None
+        }
+        self._write(CLEANER_OFFSETS, compacted)
 
     def _write(self, name: str, offsets: dict[Partition, int]) -> None:
         """Logs not opened yet, and those that failed, keep what was known of them."""

@@ -216,7 +216,7 @@ class Log:
             raise self._out_of_range(offset)
         if offset > self.start_offset:
             self._move_start(offset)
-            self._place.persist_start_offsets()
+            self._place.persist_offsets()
             self._delete_segments(segments_to_delete(self._segments, offset, _KEEP_ALL, 0))
         return self.start_offset
 
@@ -241,14 +241,15 @@ class Log:
         """What is to be compacted now, for `CompactionJob.run` on any thread; None if nothing is."""
         if self.failed is not None or self._compacting or not self._config.cleanup_compact:
             return None
-        if not self.start_offset <= self.first_dirty_offset <= self.end_offset:
-            self.first_dirty_offset = self.start_offset
+        first_dirty = self.first_dirty_offset
+        if first_dirty is None or not self.start_offset <= first_dirty <= self.end_offset:
+            first_dirty = self.start_offset
         job = plan_compaction(
             self.folder,
             self._segments,
             self._producers,
             self._config,
-            first_dirty_offset=self.first_dirty_offset,
+            first_dirty_offset=first_dirty,
             stable_offset=self.stable_offset(self.synced_offset),
             now_ms=now_ms,
             disk=self._place.disk,
@@ -259,8 +260,12 @@ class Log:
     def finish_compaction(self, job: CompactionJob) -> None:
         """Puts the segments of a job that has run in the place of the old ones; call it for a failed job too."""
         self._compacting = False
+        if job.error is None and self.first_dirty_offset is None:
+            # Recovery must know, whatever happens next, that offsets may have holes from now on.
+            self.first_dirty_offset = job.first_dirty_offset
+            self._place.persist_offsets()
         if swap_in(job, self._segments, self._place):
-            self.first_dirty_offset = max(self.first_dirty_offset, job.end_offset)
+            self.first_dirty_offset = job.end_offset
 
     def flush_indexes(self) -> None:
         """Writes the live segment's new index entries to their files."""

@@ -25,7 +25,7 @@ class LogPlace:
     pool: FilePool
     disk: Disk
     clock_ms: Callable[[], int]
-    persist_start_offsets: Callable[[], None]
+    persist_offsets: Callable[[], None]
 
 
 @dataclass(slots=True)
@@ -37,6 +37,6 @@ class LoadedLog:
     epochs: LeaderEpochs
     start_offset: int
     end_offset: int
-    first_dirty_offset: int
+    first_dirty_offset: int | None  # None: never compacted, so offsets have no holes
     is_new: bool
     damage: LogCorrupt | None = None

@@ -36,7 +36,7 @@ class Checkpointed:
     clean: bool
     recovery_point: int
     start_offset: int
-    first_dirty_offset: int
+    first_dirty_offset: int | None
 
 
 def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedLog:
@@ -86,6 +86,7 @@ class _Recovery:
         self._loaded = loaded
         self._place = place
         self._interval = config.index_interval_bytes
+        self._holes = config.cleanup_compact or loaded.first_dirty_offset is not None
 
     def run(self, recover_from: int) -> None:
         loaded = self._loaded
@@ -94,6 +95,10 @@ class _Recovery:
         expected = loaded.segments[first].base_offset
         for number in range(first, len(loaded.segments)):
             segment = loaded.segments[number]
+            if expected < segment.base_offset and not self._holes and number > first:
+                self._report(segment, expected, 0, f"offsets up to {segment.base_offset - 1} are missing")
+                del loaded.segments[number:]
+                break
             scan = self._scan(segment, max(expected, segment.base_offset))
             expected = max(expected, scan.next_offset)
             last = number + 1 == len(loaded.segments)
@@ -108,7 +113,7 @@ class _Recovery:
     def _scan(self, segment: Segment, expected: int) -> Scan:
         size_bytes = os.stat(segment.path).st_size
         segment.reset_indexes()
-        scan = Scan(segment.path, 0, expected, size_bytes)
+        scan = Scan(segment.path, 0, expected, size_bytes, self._holes)
         for header, batch in scan_batches(segment.file(), scan):
             segment.note(
                 header.base_offset, header.last_offset, record_time(header), len(batch), self._interval
@@ -121,30 +126,34 @@ class _Recovery:
 
     def _judge(self, scan: Scan, number: int) -> None:
         """The scan stopped early: a tail to cut, or damage to report."""
-        loaded, folder = self._loaded, self._place.folder
+        loaded = self._loaded
         later = loaded.segments[number + 1 :]
-        followed = any(segment.size_bytes for segment in later) or batch_follows(scan)
+        followed = scan.misplaced or any(segment.size_bytes for segment in later) or batch_follows(scan)
         del loaded.segments[number + 1 :]
         if followed:
-            loaded.damage = LogCorrupt(
-                folder=folder,
-                offset=scan.next_offset,
-                position=scan.position,
-                file=Path(scan.path).name,
-                reason=scan.problem,
-            )
-            logger.error("%s", loaded.damage)
+            self._report(loaded.segments[number], scan.next_offset, scan.position, scan.problem or "")
             return
         cut = scan.size_bytes - scan.position
         logger.warning(
             "%s: cut %d bytes after offset %d from the end of %s: %s",
-            folder.name, cut, scan.next_offset, Path(scan.path).name, scan.problem,
-        )  # fmt: skip
+            self._place.folder.name,
+            cut,
+            scan.next_offset,
+            Path(scan.path).name,
+            scan.problem,
+        )
         self._place.disk.truncate(loaded.segments[number].file().fd, scan.position)
         for segment in later:
             for path in segment.paths:
                 self._place.pool.drop(path)
                 Path(path).unlink(missing_ok=True)
+
+    def _report(self, segment: Segment, offset: int, position: int, reason: str) -> None:
+        file = Path(segment.path).name
+        self._loaded.damage = LogCorrupt(
+            folder=self._place.folder, offset=offset, position=position, file=file, reason=reason
+        )
+        logger.error("%s", self._loaded.damage)
 
     def _close_scanned(self, segment: Segment, *, last: bool) -> None:
         segment.forget_recent()

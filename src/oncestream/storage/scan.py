@@ -32,11 +32,16 @@ class Scan:
     position: int
     next_offset: int
     size_bytes: int
+    holes: bool  # compaction leaves holes between offsets; in other logs each batch follows the last
     problem: str | None = None
+    misplaced: bool = False  # the batch that stopped the scan is whole, only its offset is wrong
 
 
 def scan_batches(file: OpenFile, scan: Scan) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Whole batches in the order of their offsets; stops at the first that is not, and says why in `scan`."""
+    """Whole batches in the order of their offsets; stops at the first that is not, and says why in `scan`.
+
+    The checksum does not cover a batch's offset: a whole batch at a wrong offset is damage, never a torn write.
+    """
     chunk, start = memoryview(b""), 0
     while scan.position < scan.size_bytes:
         left = scan.size_bytes - scan.position
@@ -56,6 +61,10 @@ def scan_batches(file: OpenFile, scan: Scan) -> Iterator[tuple[BatchHeader, memo
         batch = chunk[scan.position - start : scan.position - start + size_bytes]
         if not is_valid_batch(batch, header):
             scan.problem = "a batch does not match its checksum"
+            return
+        if not _follows(header, scan):
+            scan.problem = f"a batch of offset {header.base_offset} follows offset {scan.next_offset - 1}"
+            scan.misplaced = True
             return
         yield header, batch
         scan.position += size_bytes
@@ -78,9 +87,11 @@ def batch_follows(scan: Scan) -> bool:
             if position + HEADER_SIZE > scan.size_bytes:
                 break
             header = parse_header(content[position : position + HEADER_SIZE])
-            candidate = Scan(scan.path, position, scan.next_offset, scan.size_bytes)
-            if _problem_of(header, candidate) is None and is_valid_batch(
-                content[position : position + header.size_bytes], header
+            candidate = Scan(scan.path, position, scan.next_offset, scan.size_bytes, holes=True)
+            if (
+                _problem_of(header, candidate) is None
+                and _follows(header, candidate)
+                and is_valid_batch(content[position : position + header.size_bytes], header)
             ):
                 return True
     return False
@@ -94,8 +105,11 @@ def _problem_of(header: BatchHeader, scan: Scan) -> str | None:
         return f"a batch says it has {size_bytes} bytes"
     if size_bytes > scan.size_bytes - scan.position:
         return f"a batch of {size_bytes} bytes is cut off after {scan.size_bytes - scan.position}"
-    if not scan.next_offset <= header.base_offset < scan.next_offset + OFFSET_SPAN_MAX:
-        return f"offset {header.base_offset} follows {scan.next_offset - 1}"
     if header.last_offset_delta < 0:
         return f"a batch spans {header.last_offset_delta + 1} offsets"
     return None
+
+
+def _follows(header: BatchHeader, scan: Scan) -> bool:
+    hole = header.base_offset - scan.next_offset
+    return 0 <= hole < OFFSET_SPAN_MAX if scan.holes else hole == 0

@@ -59,7 +59,7 @@ class ApacheKafka:
     ) -> None:
         self._temporary = folder is None
         self._folder = folder or Path(tempfile.mkdtemp(prefix="oncestream-kafka-"))
-        ports = _free_ports(2 * nodes)
+        ports = free_ports(2 * nodes)
         self._nodes = {
             i + 1: _Node(i + 1, ports[2 * i], ports[2 * i + 1], self._folder) for i in range(nodes)
         }
@@ -166,6 +166,21 @@ def brokers_answering(host: str, port: int, timeout_s: float = PROBE_TIMEOUT_S) 
     return count
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens on, and that no outgoing connection takes meanwhile."""
+    ports: list[int] = []
+    for port in random.sample(PORTS, len(PORTS)):
+        if len(ports) == count:
+            break
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            ports.append(port)
+    return ports
+
+
 @dataclass(slots=True)
 class _Node:
     """One JVM, its two ports and its files."""
@@ -225,20 +240,6 @@ class _Node:
             self.process.kill()
             self.process.wait()
         self.process = None
-
-
-def _free_ports(count: int) -> list[int]:
-    ports: list[int] = []
-    for port in random.sample(PORTS, len(PORTS)):
-        if len(ports) == count:
-            break
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            ports.append(port)
-    return ports
 
 
 def _tail(text: str) -> str:

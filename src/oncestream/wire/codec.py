@@ -17,6 +17,7 @@ M = TypeVar("M", bound=Message)
 
 _VARINT_BYTES_MAX: Final = 5
 _VERSION: Final = struct.Struct(">h")
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 class DecodeError(ValueError):
@@ -80,6 +81,8 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def uvarint(value: int) -> bytes:
     """The bytes of an unsigned varint."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -23,7 +23,6 @@ from oncestream.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespo
 
 logger = logging.getLogger("oncestream.broker")
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 EXPIRY_INTERVAL_MS: Final = 600_000
 _EXPIRY: Final = TimerKey("", "expiry")
 
@@ -59,6 +58,9 @@ class GroupCoordinator:
 
     def group_ids(self) -> list[str]:
         return sorted(self._live.keys() | self.state.classic.keys() | self.state.offsets.group_ids())
+
+    def check_offset_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Only members of the new protocol say who they are."""
 
     # -- classic membership -------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from oncestream.broker.clock import Clock
@@ -16,7 +17,7 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.schema import Message
 
 _RECORDS_PER_BATCH_MAX: Final = 5_000
-_TOLD: Final = {  # what a client can do something about, as Apache Kafka tells it
+_TOLD_CODES: Final = {  # what a client can do something about, as Apache Kafka tells it
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -75,9 +76,22 @@ class Runner:
             return
         self._log.when_durable(index, lambda error: self._written(group_id, step, error))
 
-    def when_durable(self, group_id: str, callback: SyncCallback) -> None:
-        """Calls back when all that this group did so far is durable: nothing is told that a crash undoes."""
-        self._log.when_durable(self._log.partition_of(group_id), callback)
+    def when_durable(self, group_ids: Iterable[str], callback: SyncCallback) -> None:
+        """Calls back when all that these groups did so far is durable: nothing is told that a crash undoes."""
+        waiting = {self._log.partition_of(group_id) for group_id in group_ids}
+        if not waiting:
+            callback(None)
+        failed: KafkaError | None = None
+
+        def one_done(index: int, error: KafkaError | None) -> None:
+            nonlocal failed
+            failed = failed or error
+            waiting.discard(index)
+            if not waiting:
+                callback(None if failed is None else _told(failed))
+
+        for index in tuple(waiting):
+            self._log.when_durable(index, partial(one_done, index))
 
     def tick(self) -> None:
         """Runs what is due."""
@@ -114,7 +128,7 @@ class Runner:
                 self._state.replay(record, appended.base_offset + i, transaction)
 
     def _written(self, group_id: str, step: Step, error: KafkaError | None) -> None:
-        told = None if error is None else KafkaError(_TOLD.get(error.code, error.code), error.message)
+        told = None if error is None else _told(error)
         if step.after_write is not None:
             after = Step(self._clock.now_ms())
             step.after_write(after, told)
@@ -126,7 +140,13 @@ class Runner:
             later.resolve(message)
 
 
+def _told(error: KafkaError) -> KafkaError:
+    return KafkaError(_TOLD_CODES.get(error.code, error.code), error.message)
+
+
 def _spoil(message: Message, code: ErrorCode) -> None:
     """What was to be told did not come about."""
-    assert hasattr(message, "error_code"), f"{type(message).__name__} needs its own way to tell a failed write"
+    assert hasattr(message, "error_code"), (
+        f"{type(message).__name__} needs its own way to tell a failed write"
+    )
     message.error_code = code

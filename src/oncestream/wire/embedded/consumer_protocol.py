@@ -20,13 +20,8 @@ class TopicPartition(Struct):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3", flexible="none"):
-    assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition] = structs()
+    assigned_partitions: list[TopicPartition] = structs()
     user_data: bytes | None = binary(nullable="0+", default=None)
-
-
-class ConsumerProtocolAssignmentTopicPartition(Struct):
-    topic: str = string()
-    partitions: list[int] = array(int32)
 
 
 def decode_subscription(buffer: Buffer) -> ConsumerProtocolSubscription:

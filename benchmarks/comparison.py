@@ -1,0 +1,102 @@
+"""Side by side: every load runs on every peer in turn, several times over, and medians are compared."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks.peers import Peer
+
+
+class Target(NamedTuple):
+    """What the ratio of ours to Kafka's should be."""
+
+    ratio: float
+    at_most: bool = False
+
+    def met(self, ratio: float) -> bool:
+        return ratio <= self.ratio if self.at_most else ratio >= self.ratio
+
+    def __str__(self) -> str:
+        return f"{'≤' if self.at_most else '≥'} {self.ratio:g}"
+
+
+@dataclass(slots=True)
+class Row:
+    """One line of the report: a figure of ours against the same figure of Kafka's."""
+
+    name: str
+    unit: str
+    ours: str
+    kafka: str
+    target: Target | None = None
+    our_samples: list[float] = field(default_factory=list)
+    kafka_samples: list[float] = field(default_factory=list)
+
+    @property
+    def our_median(self) -> float:
+        return statistics.median(self.our_samples)
+
+    @property
+    def kafka_median(self) -> float:
+        return statistics.median(self.kafka_samples)
+
+    @property
+    def ratio(self) -> float:
+        return self.our_median / self.kafka_median
+
+    @property
+    def measured(self) -> bool:
+        return bool(self.our_samples and self.kafka_samples)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A measurement that gives one figure for each of its rows; peers are named as in the rows."""
+
+    title: str
+    run: Callable[[Peer], Sequence[float]]
+    figures: Sequence[Sequence[Row]]  # figures[i]: the rows that the i-th figure of a run belongs to
+    repetitions: int = 3
+    warm_ups: int = 1
+
+    def peer_names(self) -> list[str]:
+        rows = [row for rows in self.figures for row in rows]
+        return list(dict.fromkeys(name for row in rows for name in (row.kafka, row.ours)))
+
+
+def compare(loads: Sequence[Load], peers: Mapping[str, Peer]) -> dict[str, str]:
+    """Run every load; gives the failures by title, so that one of them does not cost the others."""
+    failures: dict[str, str] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, transient=True) as progress:
+        total = sum((load.repetitions + load.warm_ups) * len(load.peer_names()) for load in loads)
+        task = progress.add_task("", total=total)
+        for load in loads:
+            try:
+                for repetition in range(-load.warm_ups, load.repetitions):
+                    _one_round(load, repetition, peers, lambda text: progress.update(task, description=text))
+                    progress.advance(task, len(load.peer_names()))
+            except Exception as error:
+                failures[load.title] = str(error) or repr(error)
+    return failures
+
+
+def _one_round(load: Load, repetition: int, peers: Mapping[str, Peer], tell: Callable[[str], None]) -> None:
+    names = load.peer_names()
+    # Who goes first alternates, so that neither always meets the other's dirty pages.
+    for name in names if repetition % 2 == 0 else reversed(names):
+        tell(f"{load.title}: {name}")
+        figures = load.run(peers[name])
+        if repetition < 0:
+            continue
+        for figure, rows in zip(figures, load.figures, strict=True):
+            for row in rows:
+                if name == row.ours:
+                    row.our_samples.append(figure)
+                if name == row.kafka:
+                    row.kafka_samples.append(figure)

@@ -1,0 +1,124 @@
+"""The brokers that are compared: Apache Kafka and the embedded broker, each a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from oncestream.testing.apache_kafka import HOST, ApacheKafka, brokers_answering, free_ports
+
+START_TIMEOUT_S: Final = 60
+TOPIC_TIMEOUT_S: Final = 30
+PROBE_INTERVAL_S: Final = 0.001
+
+
+class Peer(Protocol):
+    """A single-node broker that can be started, measured and stopped."""
+
+    name: str
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Kafka:
+    """Apache Kafka with its own defaults, but for what `settings` says."""
+
+    def __init__(self, name: str, **settings: str) -> None:
+        self.name = name
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        self._folder = tempfile.TemporaryDirectory(prefix="oncestream-bench-")
+        self._kafka = ApacheKafka(Path(self._folder.name), settings=FILES_GO_SOON | named)
+
+    @property
+    def bootstrap(self) -> str:
+        return self._kafka.bootstrap_servers
+
+    @property
+    def pid(self) -> int:
+        return self._kafka.pid(1)
+
+    def start(self) -> None:
+        self._kafka.start()
+
+    def stop(self) -> None:
+        self._kafka.stop()
+
+
+class Oncestream:
+    """The embedded broker, started by its command line; `settings` are its own."""
+
+    def __init__(self, name: str, **settings: str) -> None:
+        self.name = name
+        self._folder = tempfile.TemporaryDirectory(prefix="oncestream-bench-")
+        self._port = free_ports(1)[0]
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it is not running"
+        return self._process.pid
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "oncestream.cli.main", "broker", "start"]
+        command += ["--data", self._folder.name, "--listen", self.bootstrap]
+        for name, value in self._settings.items():
+            command += ["--set", f"{name}={value}"]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not brokers_answering(HOST, self._port):
+            assert self._process.poll() is None, f"{' '.join(command)} ended"
+            assert time.monotonic() < deadline, f"{' '.join(command)} does not answer"
+            time.sleep(PROBE_INTERVAL_S)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+
+# The benchmarks delete what they wrote; Kafka would keep the files for another minute.
+FILES_GO_SOON: Final[Mapping[str, str]] = {"log.segment.delete.delay.ms": "1000"}
+
+
+@contextmanager
+def topic_on(peer: Peer, name: str, partitions: int) -> Iterator[str]:
+    """A topic for the time of one measurement."""
+    admin = AdminClient({"bootstrap.servers": peer.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TOPIC_TIMEOUT_S)
+    deadline = time.monotonic() + TOPIC_TIMEOUT_S
+    while (
+        len(admin.list_topics(timeout=TOPIC_TIMEOUT_S).topics.get(name, _Nothing()).partitions) < partitions
+    ):
+        assert time.monotonic() < deadline, f"{peer.name} never showed topic {name}"
+        time.sleep(0.01)
+    try:
+        yield name
+    finally:
+        admin.delete_topics([name])[name].result(TOPIC_TIMEOUT_S)
+
+
+class _Nothing:
+    partitions: Mapping[int, object] = {}

@@ -1,0 +1,13 @@
+"""Heartbeat (12), versions 0-4: a member of a classic group is alive, and learns that it must join again.
+
+Differs from Apache Kafka: nothing.
+"""
+
+from __future__ import annotations
+
+from oncestream.broker.call import Call
+from oncestream.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+    return call.node.groups.heartbeat(request)

@@ -1,0 +1,148 @@
+"""Parts that storage tests share: a clock to turn, a disk to fail, batches, a store to stop and start."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+from oncestream.records.compression import Codec
+from oncestream.records.records import Record, build_batch, records_of
+from oncestream.storage.config import LogConfig
+from oncestream.storage.disk import REAL_DISK, Disk
+from oncestream.storage.folder import DataFolder
+from oncestream.storage.log import Log
+
+TOPIC_ID = bytes(range(16))
+START_MS = 1_700_000_000_000
+_copies = count()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_ms = START_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class FailingDisk(Disk):
+    """Fails on command: a write that stops short, a full disk, a sync error."""
+
+    def __init__(self) -> None:
+        self.room_bytes: int | None = None
+        self.short_writes = False
+        self.failing_syncs = False
+        self.failing_truncates = False
+        self.syncs = 0
+
+    def write(self, fd: int, data: memoryview | bytes | bytearray, position: int) -> int:
+        view = memoryview(data)
+        if self.room_bytes is not None:
+            if self.room_bytes == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            view = view[: self.room_bytes]
+            self.room_bytes -= len(view)
+        elif self.short_writes:
+            view = view[: max(1, len(view) // 2)]
+        return super().write(fd, view, position)
+
+    def truncate(self, fd: int, size_bytes: int) -> None:
+        if self.failing_truncates:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().truncate(fd, size_bytes)
+
+    def sync(self, fd: int) -> None:
+        self.syncs += 1
+        if self.failing_syncs:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync(fd)
+
+
+class Store:
+    """A data folder with one log, which can be stopped cleanly or killed, and started again."""
+
+    def __init__(
+        self, path: Path, config: LogConfig, clock: Clock | None = None, disk: Disk = REAL_DISK
+    ) -> None:
+        self.path = path
+        self.config = config
+        self.clock = clock or Clock()
+        self.disk = disk
+        self.folder = DataFolder.open(path, clock_ms=self.clock, disk=disk)
+        self.log: Log = self.folder.open_log("events", 0, TOPIC_ID, config)
+
+    @property
+    def log_folder(self) -> Path:
+        return self.path / "events-0"
+
+    def restart(self) -> Store:
+        """A clean stop and start."""
+        self.folder.close()
+        return Store(self.path, self.config, self.clock, self.disk)
+
+    def killed(self) -> Path:
+        """The files as kill -9 would leave them now, in a folder of their own."""
+        copy = self.path.with_name(f"{self.path.name}-killed-{next(_copies)}")
+        shutil.copytree(self.path, copy)
+        return copy
+
+    def reborn(self) -> Store:
+        """Start after kill -9."""
+        return Store(self.killed(), self.config, self.clock, self.disk)
+
+    def sync(self) -> None:
+        ticket = self.log.unsynced()
+        if ticket is not None:
+            ticket.run()
+            self.log.synced(ticket)
+
+
+def batch_of(
+    values: Sequence[bytes | None],
+    *,
+    keys: Sequence[bytes | None] | None = None,
+    timestamp: int = START_MS,
+    producer_id: int = -1,
+    epoch: int = 0,
+    sequence: int = 0,
+    transactional: bool = False,
+    codec: Codec = Codec.NONE,
+) -> memoryview:
+    """What a producer would send."""
+    keys = keys if keys is not None else [b"key"] * len(values)
+    records = [
+        Record(number, timestamp, key, value)
+        for number, (key, value) in enumerate(zip(keys, values, strict=True))
+    ]
+    if producer_id < 0:
+        return memoryview(build_batch(records, codec=codec))
+    return memoryview(
+        build_batch(
+            records,
+            codec=codec,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+    )
+
+
+def records_in(log: Log, offset: int | None = None) -> list[Record]:
+    offset = log.start_offset if offset is None else offset
+    return [
+        record for batch in log.batches(offset) for record in records_of(batch) if record.offset >= offset
+    ]
+
+
+def values_in(log: Log, offset: int | None = None) -> list[bytes | None]:
+    return [record.value for record in records_in(log, offset)]
+
+
+def read_bytes(log: Log, offset: int, max_bytes: int = 1 << 30, upper_offset: int | None = None) -> bytes:
+    upper_offset = log.end_offset if upper_offset is None else upper_offset
+    return b"".join(piece.read() for piece in log.read(offset, max_bytes, upper_offset))

@@ -1,0 +1,371 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from oncestream.records.batch import check_batch
+from oncestream.records.compression import Codec
+from oncestream.storage.compaction import CompactionJob
+from oncestream.storage.config import LogConfig
+from oncestream.storage.log import Log
+from tests.storage.kit import START_MS, Store, batch_of, read_bytes, records_in
+
+DAY_MS = 24 * 60 * 60 * 1000
+COMPACT = LogConfig(
+    segment_bytes=400,
+    index_interval_bytes=50,
+    cleanup_delete=False,
+    cleanup_compact=True,
+    min_cleanable_dirty_ratio=0.0,
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "data", COMPACT)
+
+
+def put(store: Store, key: bytes, value: bytes | None, **producer: int) -> None:
+    store.log.append(batch_of([value], keys=[key], **producer))  # type: ignore[arg-type]
+
+
+def roll(store: Store) -> None:
+    """Everything written so far gets into closed, stable segments."""
+    store.log._roll(store.clock.now_ms)
+    store.sync()
+
+
+def compact(store: Store) -> CompactionJob | None:
+    store.sync()
+    job = store.log.plan_compaction(store.clock.now_ms)
+    if job is not None:
+        job.run()
+        assert job.error is None
+        store.log.finish_compaction(job)
+    return job
+
+
+def survivors(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.offset, record.key, record.value) for record in records_in(log) if _is_data(record.key)]
+
+
+def _is_data(key: bytes | None) -> bool:
+    return key is None or len(key) != 4 or key[:2] != b"\0\0"
+
+
+def test_of_every_key_the_last_record_stays_at_its_offset(store: Store) -> None:
+    for number in range(30):
+        put(store, b"%d" % (number % 3), b"v%d" % number)
+    roll(store)
+    assert compact(store) is not None
+    assert survivors(store.log) == [(27, b"0", b"v27"), (28, b"1", b"v28"), (29, b"2", b"v29")]
+    assert len(list(store.log_folder.glob("*.log"))) == 2
+
+
+def test_every_offset_can_be_read_after_compaction(store: Store) -> None:
+    for number in range(30):
+        put(store, b"%d" % (number % 4), b"v%d" % number)
+    roll(store)
+    put(store, b"x", b"tail")
+    compact(store)
+    stored = [bytes(batch) for batch in store.log.batches(0)]
+    for offset in range(31):
+        rest = [batch for batch in stored if check_batch(memoryview(batch)).last_offset >= offset]
+        assert read_bytes(store.log, offset) == b"".join(rest)
+
+
+def test_records_of_the_live_segment_are_left_alone(store: Store) -> None:
+    for number in range(30):
+        put(store, b"same", b"v%d" % number)
+    live_base = int(max(store.log_folder.glob("*.log")).stem)
+    compact(store)
+    offsets = [offset for offset, _, _ in survivors(store.log)]
+    assert offsets == [live_base - 1, *range(live_base, 30)]
+
+
+def test_a_tombstone_stays_until_its_retention_is_over(store: Store) -> None:
+    put(store, b"gone", b"v")
+    put(store, b"gone", None)
+    put(store, b"other", b"v")
+    roll(store)
+    compact(store)
+    assert survivors(store.log) == [(1, b"gone", None), (2, b"other", b"v")]
+    store.clock.now_ms += DAY_MS - 1
+    put(store, b"more", b"v")
+    roll(store)
+    compact(store)
+    assert (1, b"gone", None) in survivors(store.log)
+    store.clock.now_ms += 1
+    put(store, b"yet more", b"v")
+    roll(store)
+    compact(store)
+    assert [key for _, key, _ in survivors(store.log)] == [b"other", b"more", b"yet more"]
+
+
+def test_young_records_wait_for_the_minimum_lag(store: Store) -> None:
+    store.log.config = LogConfig(**_settings(min_compaction_lag_ms=1000))  # type: ignore[arg-type]
+    for number in range(20):
+        put(store, b"same", b"v%d" % number)
+    roll(store)
+    store.clock.now_ms += 999
+    assert compact(store) is None
+    store.clock.now_ms += 1
+    assert compact(store) is not None
+    assert len(survivors(store.log)) == 1
+
+
+def test_a_little_dirt_waits_for_more_or_for_the_maximum_lag(store: Store) -> None:
+    store.log.config = LogConfig(**_settings(min_cleanable_dirty_ratio=0.6))  # type: ignore[arg-type]
+    for number in range(20):
+        put(store, b"%d" % number, b"v" * 20)
+    roll(store)
+    assert compact(store) is not None
+    for number in range(5):
+        put(store, b"%d" % number, b"w" * 20)
+    roll(store)
+    assert compact(store) is None
+    lagging = _settings(min_cleanable_dirty_ratio=0.6, max_compaction_lag_ms=1000)
+    store.log.config = LogConfig(**lagging)  # type: ignore[arg-type]
+    store.clock.now_ms += 1001
+    assert compact(store) is not None
+    assert len(survivors(store.log)) == 20
+
+
+def _settings(**changed: object) -> dict[str, object]:
+    return {name: getattr(COMPACT, name) for name in COMPACT.__dataclass_fields__} | changed
+
+
+def test_an_open_transaction_stops_compaction_before_it(store: Store) -> None:
+    for number in range(10):
+        put(store, b"same", b"v%d" % number)
+    store.log.append(batch_of([b"t"], keys=[b"same"], producer_id=1, transactional=True))
+    for number in range(10):
+        put(store, b"same", b"w%d" % number)
+    roll(store)
+    compact(store)
+    assert {offset for offset, _, _ in survivors(store.log)} >= set(range(10, 21))
+
+
+def test_aborted_records_go_and_do_not_shadow_committed_ones(store: Store) -> None:
+    put(store, b"k", b"kept")
+    store.log.append(batch_of([b"aborted"], keys=[b"k"], producer_id=1, transactional=True))
+    store.log.append_marker(1, 0, 0, False)
+    store.log.append(batch_of([b"committed"], keys=[b"c"], producer_id=2, transactional=True))
+    store.log.append_marker(2, 0, 0, True)
+    roll(store)
+    compact(store)
+    assert survivors(store.log) == [(0, b"k", b"kept"), (3, b"c", b"committed")]
+
+
+def test_markers_of_emptied_transactions_age_like_tombstones(store: Store) -> None:
+    store.log.append(batch_of([b"aborted"], keys=[b"k"], producer_id=1, transactional=True))
+    store.log.append_marker(1, 0, 0, False)
+    put(store, b"other", b"v")
+    roll(store)
+
+    def markers() -> list[int]:
+        headers = [check_batch(batch) for batch in store.log.batches(0)]
+        return [header.base_offset for header in headers if header.is_control and header.count]
+
+    for _ in range(2):
+        compact(store)
+        assert markers() == [1]
+        put(store, b"next", b"v")
+        roll(store)
+    store.log._producers.by_id.clear()
+    store.clock.now_ms += DAY_MS
+    compact(store)
+    put(store, b"last", b"v")
+    roll(store)
+    store.clock.now_ms += DAY_MS
+    compact(store)
+    assert markers() == []
+    assert store.log.aborted(0, 100) == []
+
+
+def test_the_last_sequence_of_a_live_producer_survives_its_records(store: Store) -> None:
+    for number in range(10):
+        put(store, b"k", b"v%d" % number, producer_id=7, sequence=number)
+    put(store, b"k", b"newest")
+    roll(store)
+    compact(store)
+    assert [value for _, _, value in survivors(store.log)] == [b"newest"]
+    for path in store.log_folder.glob("*.snapshot"):
+        path.unlink()
+    again = store.reborn()
+    assert [(p.producer_id, p.last_sequence) for p in again.log.producers()] == [(7, 9)]
+    again.log.append(batch_of([b"x"], keys=[b"k"], producer_id=7, sequence=10))
+
+
+def test_compacting_again_changes_nothing(store: Store) -> None:
+    for number in range(30):
+        put(store, b"%d" % (number % 5), b"v%d" % number)
+    roll(store)
+    compact(store)
+    before = survivors(store.log)
+    put(store, b"new", b"v")
+    roll(store)
+    compact(store)
+    assert survivors(store.log) == [*before, (30, b"new", b"v")]
+    assert compact(store) is None
+
+
+def test_appends_and_reads_go_on_while_a_job_runs(store: Store) -> None:
+    for number in range(30):
+        put(store, b"%d" % (number % 3), b"v%d" % number)
+    roll(store)
+    job = store.log.plan_compaction(store.clock.now_ms)
+    assert job is not None
+    assert store.log.plan_compaction(store.clock.now_ms) is None
+    pieces = store.log.read(0, 10**6, 30)
+    before = b"".join(piece.read() for piece in pieces)
+    job.run()
+    put(store, b"0", b"while it ran")
+    assert len(survivors(store.log)) == 31
+    store.log.finish_compaction(job)
+    assert b"".join(piece.read() for piece in pieces) == before
+    assert survivors(store.log)[-1] == (30, b"0", b"while it ran")
+
+
+def test_a_job_whose_segments_were_deleted_meanwhile_is_dropped(store: Store) -> None:
+    for number in range(30):
+        put(store, b"%d" % (number % 3), b"v%d" % number)
+    roll(store)
+    job = store.log.plan_compaction(store.clock.now_ms)
+    assert job is not None
+    job.run()
+    store.log.delete_before(30)
+    store.log.finish_compaction(job)
+    assert survivors(store.log) == []
+    assert not list(store.log_folder.glob("*.cleaned"))
+    put(store, b"x", b"y")
+    assert survivors(store.reborn().log) == [(30, b"x", b"y")]
+
+
+def test_a_job_that_finds_no_room_for_all_keys_does_the_rest_later(store: Store) -> None:
+    for number in range(60):
+        put(store, b"%d" % (number % 20), b"v%d" % number)
+    roll(store)
+    for _ in range(10):
+        job = store.log.plan_compaction(store.clock.now_ms)
+        if job is None:
+            break
+        job.keys_max = 8
+        job.run()
+        assert job.error is None
+        store.log.finish_compaction(job)
+    latest = {key: value for _, key, value in survivors(store.log)}
+    assert latest == {b"%d" % (number % 20): b"v%d" % number for number in range(40, 60)}
+
+
+def test_a_crash_at_any_moment_of_the_swap_loses_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        put(store, b"%d" % (number % 3), b"v%d" % number)
+    roll(store)
+    put(store, b"tail", b"v")
+    expected = {key: value for _, key, value in survivors(store.log)}
+    job = store.log.plan_compaction(store.clock.now_ms)
+    assert job is not None
+    job.run()
+    crashes = [store.killed()]
+    replace, unlink = os.replace, Path.unlink
+
+    def replace_and_kill(source: str, target: str) -> None:
+        replace(source, target)
+        crashes.append(store.killed())
+
+    def unlink_and_kill(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok)
+        crashes.append(store.killed())
+
+    with monkeypatch.context() as patched:
+        patched.setattr("oncestream.storage.swap.os.replace", replace_and_kill)
+        patched.setattr(Path, "unlink", unlink_and_kill)
+        store.log.finish_compaction(job)
+    assert len(crashes) > 10
+    for crash in crashes:
+        again = Store(crash, store.config, store.clock)
+        assert again.log.failed is None
+        assert again.log.end_offset == 31
+        assert {key: value for _, key, value in survivors(again.log)} == expected
+        assert not [path for path in again.log_folder.iterdir() if path.suffix in (".cleaned", ".swap")]
+        again.log.append(batch_of([b"v"], keys=[b"after"]))
+        again.folder.close()
+
+
+operations = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "roll", "compact", "commit", "abort", "restart", "kill"]),
+        st.lists(
+            st.tuples(st.sampled_from([b"a", b"b", b"c", b"d"]), st.none() | st.binary(max_size=8)),
+            min_size=1,
+            max_size=4,
+        ),
+        st.sampled_from(Codec),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=operations, number=st.uuids())
+def test_compaction_keeps_what_a_reader_of_the_whole_log_would_end_up_with(
+    tmp_path: Path, operations: list[tuple[str, list[tuple[bytes, bytes | None]], Codec]], number: object
+) -> None:
+    path = tmp_path / f"data-{number}"
+    store = Store(path, COMPACT)
+    visible: list[tuple[int, bytes, bytes | None]] = []
+    sequence = 0
+    for operation, rows, codec in operations:
+        keys, values = [key for key, _ in rows], [value for _, value in rows]
+        base = store.log.end_offset
+        written = [(base + index, key, value) for index, (key, value) in enumerate(rows)]
+        if operation == "put":
+            store.log.append(batch_of(values, keys=keys, codec=codec))
+            visible += written
+        elif operation in ("commit", "abort"):
+            batch = batch_of(
+                values, keys=keys, codec=codec, producer_id=3, sequence=sequence, transactional=True
+            )
+            store.log.append(batch)
+            sequence += len(rows)
+            store.log.append_marker(3, 0, 0, operation == "commit")
+            visible += written if operation == "commit" else []
+        elif operation == "roll":
+            roll(store)
+        elif operation == "compact":
+            compact(store)
+        else:
+            store = store.restart() if operation == "restart" else store.reborn()
+    aborted = {
+        offset
+        for transaction in store.log.aborted(0, store.log.end_offset)
+        for offset in range(transaction.first_offset, transaction.last_offset)
+    }
+    left = [row for row in survivors(store.log) if row[0] not in aborted]
+    assert [offset for offset, _, _ in left] == sorted(offset for offset, _, _ in left)
+    assert set(left) <= set(visible)
+    assert _final(left) == _final(visible)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _final(
+    rows: list[tuple[int, bytes, bytes | None]] | list[tuple[int, bytes | None, bytes | None]],
+) -> object:
+    state = {key: (offset, value) for offset, key, value in rows}
+    return {key: row for key, row in state.items() if row[1] is not None}
+
+
+def test_tombstones_with_a_horizon_are_dated_from_the_first_cleaning(store: Store) -> None:
+    put(store, b"gone", None)
+    roll(store)
+    compact(store)
+    (header,) = [check_batch(batch) for batch in store.log.batches(0)]
+    assert header.delete_horizon_ms == START_MS + DAY_MS

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oncestream.storage.config import LogConfig
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+from tests.storage.kit import FailingDisk, Store, batch_of, read_bytes, values_in
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+@pytest.fixture
+def store(tmp_path: Path, disk: FailingDisk) -> Store:
+    return Store(tmp_path / "data", LogConfig(segment_bytes=1000), disk=disk)
+
+
+def storage_error(store: Store, sequence: int) -> None:
+    with pytest.raises(KafkaError) as caught:
+        store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=sequence))
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_short_writes_are_completed(store: Store, disk: FailingDisk) -> None:
+    disk.short_writes = True
+    for number in range(20):
+        store.log.append(batch_of([b"%d" % number * 30]))
+    assert values_in(store.log) == [b"%d" % number * 30 for number in range(20)]
+    assert values_in(store.reborn().log) == values_in(store.log)
+
+
+def test_a_full_disk_leaves_the_log_as_it_was_and_usable(store: Store, disk: FailingDisk) -> None:
+    store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=0))
+    for room_bytes in (0, 1, 60, 100):
+        disk.room_bytes = room_bytes
+        storage_error(store, 1)
+        assert (store.log.end_offset, store.log.failed) == (1, None)
+        assert (store.log_folder / f"{0:020d}.log").stat().st_size == store.log.size_bytes
+    disk.room_bytes = None
+    assert store.log.append(batch_of([b"v"], producer_id=1, sequence=1)).base_offset == 1
+    assert store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=0)).duplicate
+    assert len(values_in(store.reborn().log)) == 2
+
+
+def test_a_disk_that_is_full_while_a_segment_rolls_can_go_on_later(store: Store, disk: FailingDisk) -> None:
+    for number in range(6):
+        store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=number))
+    for room_bytes in range(0, 400, 13):
+        disk.room_bytes = room_bytes
+        with pytest.raises(KafkaError):
+            store.log.append(batch_of([b"v" * 600], producer_id=1, sequence=6))
+        assert store.log.end_offset == 6
+    disk.room_bytes = None
+    assert store.log.append(batch_of([b"v" * 600], producer_id=1, sequence=6)).base_offset == 6
+    assert len(values_in(store.log)) == 7
+    assert len(values_in(store.reborn().log)) == 7
+    assert len(values_in(store.restart().log)) == 7
+
+
+def test_a_write_that_cannot_be_undone_fails_the_log(store: Store, disk: FailingDisk) -> None:
+    store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=0))
+    store.sync()
+    disk.room_bytes = 20
+    disk.failing_truncates = True
+    storage_error(store, 1)
+    disk.room_bytes = None
+    disk.failing_truncates = False
+    assert store.log.failed is not None
+    storage_error(store, 1)
+    assert len(read_bytes(store.log, 0)) == store.log.size_bytes
+
+
+def test_a_sync_error_fails_the_log_for_good(store: Store, disk: FailingDisk) -> None:
+    store.log.append(batch_of([b"durable"], producer_id=1, sequence=0))
+    store.sync()
+    store.log.append(batch_of([b"lost"], producer_id=1, sequence=1))
+    disk.failing_syncs = True
+    with pytest.raises(KafkaError):
+        store.sync()
+    disk.failing_syncs = False
+    assert store.log.synced_offset == 1
+    with pytest.raises(KafkaError):
+        store.sync()
+    assert store.log.synced_offset == 1
+    storage_error(store, 2)
+    assert len(store.log.read(0, 1 << 20, 2)) == 1
+    assert store.log.read(1, 1 << 20, 2) == []
+
+
+def test_a_failed_log_leaves_no_marker_of_a_clean_stop(store: Store, disk: FailingDisk) -> None:
+    store.log.append(batch_of([b"lost"]))
+    disk.failing_syncs = True
+    with pytest.raises(KafkaError):
+        store.sync()
+    disk.failing_syncs = False
+    again = store.restart()
+    assert again.log.leader_epoch == 1
+    assert again.log.failed is None
+
+
+def test_a_ticket_covers_what_was_written_before_it_and_nothing_later(store: Store) -> None:
+    store.log.append(batch_of([b"a"]))
+    ticket = store.log.unsynced()
+    assert ticket is not None
+    store.log.append(batch_of([b"b"]))
+    ticket.run()
+    store.log.synced(ticket)
+    assert (store.log.synced_offset, store.log.end_offset) == (1, 2)
+    store.sync()
+    assert store.log.synced_offset == 2
+    assert store.log.unsynced() is None
+
+
+def test_a_ticket_syncs_rolled_segments_and_their_indexes(store: Store, disk: FailingDisk) -> None:
+    store.sync()
+    for _ in range(30):
+        store.log.append(batch_of([b"v" * 100]))
+    before = disk.syncs
+    store.sync()
+    segments = len(list(store.log_folder.glob("*.log")))
+    assert segments > 3
+    assert disk.syncs - before >= segments
+    assert store.log.unsynced() is None
+
+
+def test_tickets_may_overlap(store: Store) -> None:
+    store.log.append(batch_of([b"v" * 100]))
+    first = store.log.unsynced()
+    for _ in range(20):
+        store.log.append(batch_of([b"v" * 100]))
+    second = store.log.unsynced()
+    assert first is not None
+    assert second is not None
+    second.run()
+    store.log.synced(second)
+    first.run()
+    store.log.synced(first)
+    assert store.log.synced_offset == 21
+    assert store.log.unsynced() is None
