@@ -51,9 +51,15 @@ def start_and_memory() -> list[Load]:
         Load(
             "start-up",
             loads.start_up_s,
-            [[row("start-up to first Metadata answer", "s", Target(0.1, at_most=True))]],
+            [[row("start-up to first Metadata answer", "s", Target(0.1, at_most=True, below=0.5))]],
         ),
-        Load("memory, idle", loads.rss_mb, [[row("RSS idle", "MB")]], repetitions=1, warm_ups=0),
+        Load(
+            "memory, idle",
+            loads.rss_mb,
+            [[row("RSS idle", "MB", Target(below=60))]],
+            repetitions=1,
+            warm_ups=0,
+        ),
     ]
 
 

@@ -13,16 +13,20 @@ from benchmarks.peers import Peer
 
 
 class Target(NamedTuple):
-    """What the ratio of ours to Kafka's should be."""
+    """What the ratio of ours to Kafka's should be, and below what our own figure should stay."""
 
-    ratio: float
+    ratio: float | None = None
     at_most: bool = False
+    below: float | None = None
 
-    def met(self, ratio: float) -> bool:
-        return ratio <= self.ratio if self.at_most else ratio >= self.ratio
+    def met(self, ratio: float, ours: float) -> bool:
+        in_ratio = self.ratio is None or (ratio <= self.ratio if self.at_most else ratio >= self.ratio)
+        return in_ratio and (self.below is None or ours < self.below)
 
     def __str__(self) -> str:
-        return f"{'≤' if self.at_most else '≥'} {self.ratio:g}"
+        ratio = "" if self.ratio is None else f"{'≤' if self.at_most else '≥'} {self.ratio:g}x"
+        limit = "" if self.below is None else f"ours < {self.below:g}"
+        return ", ".join(text for text in (ratio, limit) if text)
 
 
 @dataclass(slots=True)
@@ -48,6 +52,11 @@ class Row:
     @property
     def ratio(self) -> float:
         return self.our_median / self.kafka_median
+
+    @property
+    def met(self) -> bool | None:
+        """None where there is no target."""
+        return None if self.target is None else self.target.met(self.ratio, self.our_median)
 
     @property
     def measured(self) -> bool:

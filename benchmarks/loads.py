@@ -23,6 +23,7 @@ from oncestream.wire.messages.produce import PartitionProduceData, ProduceReques
 
 PARTITIONS: Final = 4
 RUN_TIMEOUT_S: Final = 300
+SETTLE_TIMEOUT_S: Final = 10
 PRODUCE_VERSION: Final = 8
 CONNECTIONS: Final = 8
 IN_FLIGHT: Final = 8
@@ -90,8 +91,7 @@ def latency_ms(peer: Peer, requests: int) -> tuple[float, float]:
     """p50 and p99 of one acks=all record of 100 bytes, the next sent when the last is answered."""
     with topic_on(peer, _new_name(), 1) as topic, _connect(peer) as connection:
         frame = _produce_frame(topic, 100)
-        connection.sendall(frame)
-        answer_size = _first_answer(connection)
+        answer_size = _settle(connection, frame)
         took: list[float] = []
         for _ in range(requests):
             began = time.perf_counter()
@@ -109,8 +109,7 @@ def tiny_requests(peer: Peer, requests: int) -> tuple[float]:
         frames = {c: _produce_frame(topic, 10, partition) for partition, c in enumerate(connections)}
         pending = dict.fromkeys(connections, 0)
         for connection in connections:
-            connection.sendall(frames[connection])
-            answer_size = _first_answer(connection)
+            answer_size = _settle(connection, frames[connection])
             selector.register(connection, selectors.EVENT_READ)
         began, answered = time.perf_counter(), 0
         for connection in connections:
@@ -184,15 +183,19 @@ def _produce_frame(topic: str, size: int, partition: int = 0) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def _first_answer(connection: socket.socket) -> int:
-    """Size of an answer, frame length included; it must tell of no error."""
-    head = connection.recv(4, socket.MSG_WAITALL)
-    size = int.from_bytes(head, "big")
-    body = connection.recv(size, socket.MSG_WAITALL)
-    name_size = int.from_bytes(body[8:10], "big")
-    error_at = 10 + name_size + 8
-    assert body[error_at : error_at + 2] == b"\0\0", f"error {body[error_at : error_at + 2]!r}"
-    return size + 4
+def _settle(connection: socket.socket, frame: bytes) -> int:
+    """Send until it succeeds (a new partition of Kafka's has no leader at first); size of a whole answer."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    while True:
+        connection.sendall(frame)
+        size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
+        body = connection.recv(size, socket.MSG_WAITALL)
+        name_size = int.from_bytes(body[8:10], "big")
+        error_at = 10 + name_size + 8
+        error = int.from_bytes(body[error_at : error_at + 2], "big", signed=True)
+        if error == 0:
+            return size + 4
+        assert time.monotonic() < deadline, f"Produce is refused with error code {error}"
 
 
 def _connect(peer: Peer) -> socket.socket:

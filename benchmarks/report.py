@@ -18,6 +18,7 @@ from rich.table import Table
 from benchmarks.comparison import Row
 
 RESULTS: Final = Path(__file__).parent / "results"
+WIDTH_MIN: Final = 120
 GOOD: Final = "#2e8540"
 BAD: Final = "#c0392b"
 PLAIN: Final = "#5b6b7b"
@@ -30,6 +31,7 @@ DECADES: Final = 2.0  # the plot runs from a ratio of 1/100 to 100
 def report(title: str, name: str, rows: Sequence[Row], failures: Mapping[str, str]) -> None:
     """Print the table and write results/<name>.json and results/<name>.svg."""
     console = Console()
+    console.width = max(console.width, WIDTH_MIN)
     console.print(_table(title, [row for row in rows if row.measured]))
     for load, reason in failures.items():
         console.print(f"[red]could not be measured: {load}: {reason}")
@@ -42,16 +44,11 @@ def report(title: str, name: str, rows: Sequence[Row], failures: Mapping[str, st
 def _table(title: str, rows: Sequence[Row]) -> Table:
     table = Table(title=title, caption="medians; ratio = ours / Kafka's")
     for heading in ("what", "unit", "ours", "Kafka's", "ratio", "target", ""):
-        table.add_column(heading, justify="left" if heading in {"what", "unit"} else "right")
+        table.add_column(heading, justify="left" if heading in {"what", "unit"} else "right", no_wrap=True)
     for row in rows:
-        ratio, verdict = f"{row.ratio:.2f}", ""
-        if row.target is not None:
-            met = row.target.met(row.ratio)
-            ratio = f"[{'green' if met else 'red'}]{ratio}"
-            verdict = "met" if met else "missed"
-        target = str(row.target or "")
-        cells = (row.name, row.unit, _short(row.our_median), _short(row.kafka_median), ratio, target, verdict)
-        table.add_row(*cells)
+        verdict = {None: "", True: "[green]met", False: "[red]missed"}[row.met]
+        figures = (_short(row.our_median), _short(row.kafka_median), f"{row.ratio:.2f}")
+        table.add_row(row.name, row.unit, *figures, str(row.target or ""), verdict)
     return table
 
 
@@ -76,7 +73,7 @@ def _document(title: str, rows: Sequence[Row], failures: Mapping[str, str]) -> d
                 "kafka": {"peer": row.kafka, "samples": row.kafka_samples},
                 "ratio": row.ratio if row.measured else None,
                 "target": str(row.target) if row.target else None,
-                "met": row.target.met(row.ratio) if row.target and row.measured else None,
+                "met": row.met if row.measured else None,
             }
             for row in rows
         ],
@@ -95,14 +92,14 @@ def _plot(title: str, rows: Sequence[Row]) -> str:
     ]
     for index, row in enumerate(rows):
         top = BAR_PX * (index + 1.5)
-        color = PLAIN if row.target is None else GOOD if row.target.met(row.ratio) else BAD
+        color = {None: PLAIN, True: GOOD, False: BAD}[row.met]
         left, right = sorted((_x(1), _x(row.ratio)))
         parts.append(f'<text x="8" y="{top + 15}">{escape(row.name)}</text>')
         parts.append(
             f'<rect x="{left}" y="{top + 3}" width="{right - left}" height="{BAR_PX - 6}" fill="{color}"/>'
         )
         parts.append(f'<text x="{LABEL_PX + PLOT_PX + 8}" y="{top + 15}">{row.ratio:.2f}</text>')
-        if row.target is not None:
+        if row.target is not None and row.target.ratio is not None:
             at = _x(row.target.ratio)
             parts.append(
                 f'<line x1="{at}" x2="{at}" y1="{top}" y2="{top + BAR_PX}" stroke="#000" stroke-width="2"/>'

@@ -23,12 +23,13 @@ from tests.clients.client import REQUEST_BYTES_MAX, TIMEOUT_S, Cluster, Message,
 
 # The package exports no name of this module in the eyes of mypy.
 admin: Any = typed_admin
+NOTICE = 5
 
 
 class Confluent:
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._admin = admin.AdminClient({"bootstrap.servers": bootstrap})
+        self._admin = admin.AdminClient({"bootstrap.servers": bootstrap, "log_level": NOTICE})
 
     def produce(
         self,

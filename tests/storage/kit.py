@@ -86,7 +86,7 @@ class Store:
 
     def killed(self) -> Path:
         """The files as kill -9 would leave them now, in a folder of their own."""
-        copy = self.path.with_name(f"{self.path.name}-killed-{next(_copies)}")
+        copy = self.path.with_name(f"killed-{next(_copies)}")
         shutil.copytree(self.path, copy)
         return copy
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,19 @@ def test_of_every_key_the_last_record_stays_at_its_offset(store: Store) -> None:
     roll(store)
     assert compact(store) is not None
     assert survivors(store.log) == [(27, b"0", b"v27"), (28, b"1", b"v28"), (29, b"2", b"v29")]
-    assert len(list(store.log_folder.glob("*.log"))) == 2
+
+
+def test_small_neighbours_become_one_segment(store: Store) -> None:
+    for number in range(30):
+        put(store, b"%d" % (number % 3), b"v%d" % number)
+    roll(store)
+    compact(store)
+    many = len(list(store.log_folder.glob("*.log")))
+    put(store, b"next", b"v")
+    roll(store)
+    compact(store)
+    assert len(list(store.log_folder.glob("*.log"))) < many / 2
+    assert [offset for offset, _, _ in survivors(store.log)] == [27, 28, 29, 30]
 
 
 def test_every_offset_can_be_read_after_compaction(store: Store) -> None:
@@ -108,7 +121,7 @@ def test_a_tombstone_stays_until_its_retention_is_over(store: Store) -> None:
 
 
 def test_young_records_wait_for_the_minimum_lag(store: Store) -> None:
-    store.log.config = LogConfig(**_settings(min_compaction_lag_ms=1000))  # type: ignore[arg-type]
+    store.log.config = replace(COMPACT, min_compaction_lag_ms=1000)
     for number in range(20):
         put(store, b"same", b"v%d" % number)
     roll(store)
@@ -120,7 +133,7 @@ def test_young_records_wait_for_the_minimum_lag(store: Store) -> None:
 
 
 def test_a_little_dirt_waits_for_more_or_for_the_maximum_lag(store: Store) -> None:
-    store.log.config = LogConfig(**_settings(min_cleanable_dirty_ratio=0.6))  # type: ignore[arg-type]
+    store.log.config = replace(COMPACT, min_cleanable_dirty_ratio=0.6)
     for number in range(20):
         put(store, b"%d" % number, b"v" * 20)
     roll(store)
@@ -129,15 +142,10 @@ def test_a_little_dirt_waits_for_more_or_for_the_maximum_lag(store: Store) -> No
         put(store, b"%d" % number, b"w" * 20)
     roll(store)
     assert compact(store) is None
-    lagging = _settings(min_cleanable_dirty_ratio=0.6, max_compaction_lag_ms=1000)
-    store.log.config = LogConfig(**lagging)  # type: ignore[arg-type]
+    store.log.config = replace(COMPACT, min_cleanable_dirty_ratio=0.6, max_compaction_lag_ms=1000)
     store.clock.now_ms += 1001
     assert compact(store) is not None
     assert len(survivors(store.log)) == 20
-
-
-def _settings(**changed: object) -> dict[str, object]:
-    return {name: getattr(COMPACT, name) for name in COMPACT.__dataclass_fields__} | changed
 
 
 def test_an_open_transaction_stops_compaction_before_it(store: Store) -> None:
@@ -172,19 +180,19 @@ def test_markers_of_emptied_transactions_age_like_tombstones(store: Store) -> No
         headers = [check_batch(batch) for batch in store.log.batches(0)]
         return [header.base_offset for header in headers if header.is_control and header.count]
 
-    for _ in range(2):
-        compact(store)
-        assert markers() == [1]
+    def compact_next_day() -> list[int]:
         put(store, b"next", b"v")
         roll(store)
-    store.log._producers.by_id.clear()
-    store.clock.now_ms += DAY_MS
-    compact(store)
-    put(store, b"last", b"v")
-    roll(store)
-    store.clock.now_ms += DAY_MS
-    compact(store)
-    assert markers() == []
+        store.clock.now_ms += DAY_MS
+        compact(store)
+        return markers()
+
+    assert compact_next_day() == [1]  # the emptied batch still carries its live producer's sequence
+    store.log.config = replace(COMPACT, producer_id_expiration_ms=1)
+    store.log.apply_retention(store.clock.now_ms)
+    assert compact_next_day() == [1]  # the last of its records goes
+    assert compact_next_day() == [1]  # nothing is left of the transaction: the marker begins to age
+    assert compact_next_day() == []
     assert store.log.aborted(0, 100) == []
 
 
@@ -275,10 +283,10 @@ def test_a_crash_at_any_moment_of_the_swap_loses_nothing(
     assert job is not None
     job.run()
     crashes = [store.killed()]
-    replace, unlink = os.replace, Path.unlink
+    rename, unlink = os.replace, Path.unlink
 
     def replace_and_kill(source: str, target: str) -> None:
-        replace(source, target)
+        rename(source, target)
         crashes.append(store.killed())
 
     def unlink_and_kill(path: Path, missing_ok: bool = False) -> None:
@@ -286,7 +294,7 @@ def test_a_crash_at_any_moment_of_the_swap_loses_nothing(
         crashes.append(store.killed())
 
     with monkeypatch.context() as patched:
-        patched.setattr("oncestream.storage.swap.os.replace", replace_and_kill)
+        patched.setattr(os, "replace", replace_and_kill)
         patched.setattr(Path, "unlink", unlink_and_kill)
         store.log.finish_compaction(job)
     assert len(crashes) > 10
@@ -314,7 +322,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=operations, number=st.uuids())
 def test_compaction_keeps_what_a_reader_of_the_whole_log_would_end_up_with(
     tmp_path: Path, operations: list[tuple[str, list[tuple[bytes, bytes | None]], Codec]], number: object

@@ -77,6 +77,8 @@ APIS: Final[dict[int, Api]] = {
         Api(ApiKey.OFFSET_DELETE, 0, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 2),
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
+        Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1),
+        Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     )
 }

@@ -98,7 +98,7 @@ class Node:
             from oncestream.broker.state_log import StateLog
 
             log = StateLog(self, OFFSETS_TOPIC, self.settings.offsets_partitions)
-            self._groups = GroupCoordinator(self.settings, log, self.clock, self.loop)
+            self._groups = GroupCoordinator(self.settings, log, self.topics, self.clock, self.loop)
         return self._groups
 
     @property
@@ -111,13 +111,18 @@ class Node:
         """Makes a topic whose name, size and configurations were checked before."""
         entry = TopicEntry(name, new_topic_id(), partitions, dict(configs))
         self.catalog.commit([put_topic(entry)], self.clock.now_ms())
-        return self._open_topic(entry)
+        topic = self._open_topic(entry)
+        if self._groups is not None:
+            self._groups.topics_changed()
+        return topic
 
     def add_partitions(self, topic: Topic, total: int) -> None:
         entry = replace(topic.entry, partitions=total)
         self.catalog.commit([put_topic(entry)], self.clock.now_ms())
         topic.entry = entry
         topic.partitions += [self._open_partition(entry, i) for i in range(len(topic.partitions), total)]
+        if self._groups is not None:
+            self._groups.topics_changed()
 
     def set_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
         entry = with_configs(topic.entry, configs)

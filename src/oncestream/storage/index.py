@@ -100,7 +100,7 @@ class IndexFile:
         if os.path.exists(self.path):
             os.truncate(self.path, 0)
 
-    def ensure_exists(self) -> None:
+    def create(self) -> None:
         self._pool.get(self.path, create=True)
 
     def _load(self) -> None:

@@ -58,12 +58,11 @@ def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedL
     )
     recover_from = None if known.clean or is_new else known.recovery_point
     for segment in segments:
+        if recover_from is not None and segment.base_offset >= recover_from:
+            break  # its indexes are rebuilt anyhow
         if not _indexes_are_sane(segment):
             logger.warning("indexes of %s are missing or damaged: rebuilding them", segment.path)
-            recover_from = min(
-                segment.base_offset, segment.base_offset if recover_from is None else recover_from
-            )
-            break
+            recover_from = segment.base_offset
     if recover_from is None:
         loaded.end_offset, end = segments[-1].read_next_offset()
         if end == segments[-1].size_bytes:
@@ -113,6 +112,7 @@ class _Recovery:
     def _scan(self, segment: Segment, expected: int) -> Scan:
         size_bytes = os.stat(segment.path).st_size
         segment.reset_indexes()
+        segment.create()
         scan = Scan(segment.path, 0, expected, size_bytes, self._holes)
         for header, batch in scan_batches(segment.file(), scan):
             segment.note(
@@ -201,7 +201,6 @@ def _new_segment(place: LogPlace, base_offset: int) -> Segment:
         place.folder, base_offset, pool=place.pool, disk=place.disk, created_ms=place.clock_ms(), live=True
     )
     segment.create()
-    segment.flush_indexes(closing=True)
     return segment
 
 
@@ -235,7 +234,7 @@ def _restore_producers(loaded: LoadedLog, place: LogPlace, end_offset: int) -> N
     """Producers as they were at `end_offset`: the newest good snapshot, and the batches after it."""
     replay_from = loaded.segments[0].base_offset
     for path in sorted(place.folder.glob("*.snapshot"), reverse=True):
-        if offset_of(path) > end_offset or offset_of(path) < loaded.start_offset:
+        if not replay_from <= offset_of(path) <= end_offset:
             continue
         producers = read_snapshot(path)
         if producers is not None:

@@ -84,8 +84,10 @@ class Segment:
         return self._pool.get(self.path)
 
     def create(self) -> None:
-        """Makes the empty file of a new segment."""
+        """Makes the empty files of a new segment."""
         self._pool.get(self.path, create=True)
+        self.offsets.create()
+        self.times.create()
 
     # Writing: the live segment only.
 
@@ -143,8 +145,6 @@ class Segment:
         """Writes new index entries; closing, the largest timestamp too. The files written."""
         if closing:
             self._index_time()
-            self.offsets.ensure_exists()
-            self.times.ensure_exists()
         files = [index.flush(self._disk) for index in (self.offsets, self.times, self.aborts)]
         return [file for file in files if file is not None]
 

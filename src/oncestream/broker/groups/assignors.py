@@ -71,7 +71,10 @@ def _level(owned: dict[str, list[Place]], takers: Mapping[bytes, list[str]]) -> 
     moved = True
     while moved:
         moved = False
+        fewest = min((len(places) for places in owned.values()), default=0)
         for member_id in sorted(owned, key=lambda m: -len(owned[m])):
+            if len(owned[member_id]) - fewest <= 1:
+                break
             for place in reversed(owned[member_id].copy()):
                 least = min(takers[place[0]], key=lambda m: len(owned[m]))
                 if len(owned[member_id]) - len(owned[least]) <= 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from oncestream.broker.groups import rebalance
 from oncestream.broker.groups.classic_group import ClassicGroup, ClassicState
+from oncestream.broker.groups.consumer_group import ConsumerGroup
 from oncestream.broker.groups.offsets import Committed, commit_record, tombstone
 from oncestream.broker.groups.step import Step
 from oncestream.broker.later import Later
@@ -17,7 +18,7 @@ from oncestream.wire.schema import Message
 if TYPE_CHECKING:
     from oncestream.broker.groups.coordinator import GroupCoordinator
 
-_GROUP_ID_NOT_FOUND_SINCE: Final = 9
+_MEMBER_EPOCHS_SINCE: Final = 9
 
 
 class Coded(Protocol):
@@ -60,11 +61,13 @@ def commit(
     step = Step(coordinator.runner.now_ms())
     try:
         group = coordinator.group(who.group_id)
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             _check(group, who, transactional=False)
             _keep_alive(group, who, step)
+        elif group is not None:
+            _check_consumer(group, who, version)
         elif who.generation >= 0:
-            newer = version >= _GROUP_ID_NOT_FOUND_SINCE
+            newer = version >= _MEMBER_EPOCHS_SINCE
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION)
     except KafkaError as error:
         _fail_all(commits, error.code)
@@ -86,8 +89,10 @@ def commit_in_transaction(
         if not who.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         group = coordinator.group(who.group_id)
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             _check(group, who, transactional=True)
+        elif group is not None:
+            _check_consumer(group, who, None)
         elif who.generation >= 0:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     except KafkaError as error:
@@ -129,6 +134,21 @@ def _check(group: ClassicGroup, who: Committer, *, transactional: bool) -> None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     if not transactional and group.state is ClassicState.COMPLETING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def _check_consumer(group: ConsumerGroup, who: Committer, version: int | None) -> None:
+    """`version` of OffsetCommit; None for a commit in a transaction, which knows generations only."""
+    if who.generation < 0 and group.is_empty:
+        return
+    group.member(who.member_id)
+    if version is not None and version < _MEMBER_EPOCHS_SINCE:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        group.check_epoch(who.member_id, who.generation)
+    except KafkaError:
+        if version is None:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from None
+        raise
 
 
 def _keep_alive(group: ClassicGroup, who: Committer, step: Step) -> None:

@@ -57,7 +57,9 @@ class ConsumerMember:
     assigned: Assignment = field(default_factory=dict)
     revoking: Assignment = field(default_factory=dict)
 
-    def at_epoch(self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment) -> ConsumerMember:
+    def at_epoch(
+        self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
+    ) -> ConsumerMember:
         return replace(
             self, epoch=epoch, previous_epoch=self.epoch, state=state, assigned=assigned, revoking=revoking
         )
@@ -81,7 +83,7 @@ class ConsumerGroup:
         self.target: dict[str, Assignment] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
         self.owners: dict[tuple[bytes, int], str] = {}  # who owns, or has yet to give up, a partition
-        self.regex_topics: dict[str, frozenset[str]] = {}  # not in the log: what regular expressions match
+        self.regex_topics: dict[str, frozenset[str]] = {}  # what regular expressions match
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ConsumerGroup):
@@ -162,7 +164,16 @@ class ConsumerGroup:
                 del self.owners[place]
 
     def _durable(self) -> tuple[object, ...]:
-        return self.id, self.epoch, self.metadata_hash, self.target_epoch, self.members, self.target, self.owners
+        return (
+            self.id,
+            self.epoch,
+            self.metadata_hash,
+            self.target_epoch,
+            self.members,
+            self.target,
+            self.owners,
+            self.regex_topics,
+        )
 
 
 def preferred_assignor(members: Iterable[ConsumerMember], default: str) -> str:

@@ -22,6 +22,8 @@ from oncestream.wire.embedded.consumer_group import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
@@ -57,7 +59,8 @@ def member_record(group_id: str, member: ConsumerMember) -> StateRecord:
 
 def target_record(group_id: str, member_id: str, assignment: Assignment) -> StateRecord:
     partitions = [
-        TopicPartition(topic_id=topic_id, partitions=sorted(owned)) for topic_id, owned in sorted(assignment.items())
+        TopicPartition(topic_id=topic_id, partitions=sorted(owned))
+        for topic_id, owned in sorted(assignment.items())
     ]
     value = ConsumerGroupTargetAssignmentMemberValue(topic_partitions=partitions)
     return _record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
@@ -79,6 +82,15 @@ def current_record(group_id: str, member: ConsumerMember) -> StateRecord:
     return _record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.id), value)
 
 
+def regex_record(group_id: str, pattern: str, topics: frozenset[str], now_ms: int) -> StateRecord:
+    value = ConsumerGroupRegularExpressionValue(topics=sorted(topics), version=0, timestamp=now_ms)
+    return _record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), value)
+
+
+def regex_tombstone(group_id: str, pattern: str) -> StateRecord:
+    return _record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), None)
+
+
 def member_tombstones(group_id: str, member_id: str) -> list[StateRecord]:
     """In the order in which they can be replayed: what a member owns goes before the member does."""
     return [
@@ -91,6 +103,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[StateRecord]:
 def group_tombstones(group: ConsumerGroup) -> list[StateRecord]:
     return [
         *(record for member_id in group.members for record in member_tombstones(group.id, member_id)),
+        *(regex_tombstone(group.id, pattern) for pattern in group.regex_topics),
         _record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group.id), None),
         _record(ConsumerGroupMetadataKey(group_id=group.id), None),
     ]
@@ -192,10 +205,19 @@ def _replay_current(
     group.put_member(member)
 
 
+def _replay_regex(group: ConsumerGroup, key: ConsumerGroupRegularExpressionKey, value: bytes | None) -> None:
+    if value is None:
+        group.regex_topics.pop(key.regular_expression, None)
+    else:
+        found = decode_versioned(ConsumerGroupRegularExpressionValue, value)
+        group.regex_topics[key.regular_expression] = frozenset(found.topics)
+
+
 _REPLAYS: Final[Mapping[type, Callable[[ConsumerGroup, Any, bytes | None], None]]] = {
     ConsumerGroupMetadataKey: _replay_epoch,
     ConsumerGroupMemberMetadataKey: _replay_member,
     ConsumerGroupTargetAssignmentMetadataKey: _replay_target_epoch,
     ConsumerGroupTargetAssignmentMemberKey: _replay_target,
     ConsumerGroupCurrentMemberAssignmentKey: _replay_current,
+    ConsumerGroupRegularExpressionKey: _replay_regex,
 }

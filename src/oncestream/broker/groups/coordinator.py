@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from oncestream.broker.clock import Clock
 from oncestream.broker.groups import expiry, joining, membership, rebalance
 from oncestream.broker.groups.classic_group import ClassicGroup, ClassicState
+from oncestream.broker.groups.consumer_group import ConsumerGroup
+from oncestream.broker.groups.consumer_protocol import ConsumerProtocol, KnownTopic
+from oncestream.broker.groups.consumer_records import group_tombstones
+from oncestream.broker.groups.heartbeat_request import Beat
 from oncestream.broker.groups.runner import GroupLog, Runner, Scheduler
 from oncestream.broker.groups.state import DurableState
 from oncestream.broker.groups.step import Step
@@ -16,8 +21,9 @@ from oncestream.broker.later import Later
 from oncestream.broker.settings import BrokerSettings
 from oncestream.broker.state_log import Transaction
 from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from oncestream.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from oncestream.wire.messages.join_group import JoinGroupResponse
+from oncestream.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from oncestream.wire.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from oncestream.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -30,11 +36,19 @@ _EXPIRY: Final = TimerKey("", "expiry")
 class GroupCoordinator:
     """Groups with members live here; one without is what the log says of it."""
 
-    def __init__(self, settings: BrokerSettings, log: GroupLog, clock: Clock, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        log: GroupLog,
+        topics: Mapping[str, KnownTopic],
+        clock: Clock,
+        scheduler: Scheduler,
+    ) -> None:
         self.settings = settings
         self.state = DurableState()
         self.runner = Runner(self.state, log, clock, scheduler)
         self.partition_of = log.partition_of
+        self._consumers = ConsumerProtocol(self.state.consumer, topics, settings, self.runner.timers)
         self._live: dict[str, ClassicGroup] = {}
         log.replay(self.state)
         self.runner.run("", self._loaded)
@@ -44,8 +58,8 @@ class GroupCoordinator:
 
     # -- finding groups -----------------------------------------------------------------------
 
-    def group(self, group_id: str) -> ClassicGroup | None:
-        live = self._live.get(group_id)
+    def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+        live = self._live.get(group_id) or self.state.consumer.get(group_id)
         if live is not None:
             return live
         stored = self.state.classic.get(group_id)
@@ -57,10 +71,15 @@ class GroupCoordinator:
         return group
 
     def group_ids(self) -> list[str]:
-        return sorted(self._live.keys() | self.state.classic.keys() | self.state.offsets.group_ids())
+        state = self.state
+        known = (self._live, state.classic, state.consumer, state.offsets.group_ids())
+        return sorted(set().union(*known))
 
     def check_offset_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
-        """Only members of the new protocol say who they are."""
+        """Only members of the consumer protocol say who they are."""
+        group = self.state.consumer.get(group_id)
+        if group is not None and (member_id is not None or member_epoch >= 0):
+            group.check_epoch(member_id or "", member_epoch)
 
     # -- classic membership -------------------------------------------------------------------
 
@@ -72,8 +91,8 @@ class GroupCoordinator:
             code = ErrorCode.INVALID_GROUP_ID
         elif not low <= request.session_timeout_ms <= high:
             code = ErrorCode.INVALID_SESSION_TIMEOUT
-        elif request.member_id and self.group(request.group_id) is None:
-            code = ErrorCode.UNKNOWN_MEMBER_ID
+        else:
+            code = self._refusal(request)
         if code is ErrorCode.NONE:
             self.runner.run(request.group_id, lambda step: self._join(join, step))
         else:
@@ -106,16 +125,61 @@ class GroupCoordinator:
         else:
             later.resolve(LeaveGroupResponse(members=[_unknown(identity) for identity in leaving]))
 
+    def _refusal(self, request: JoinGroupRequest) -> ErrorCode:
+        group = self.group(request.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if request.member_id and not isinstance(group, ClassicGroup):
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE
+
     def _join(self, join: joining.Join, step: Step) -> None:
         group_id = join.request.group_id
         group = self.group(group_id)
-        is_new = group is None
-        if group is None:
+        if isinstance(group, ConsumerGroup):
+            step.write(*group_tombstones(group))  # nobody is in it: it becomes a classic one
+        is_new = not isinstance(group, ClassicGroup)
+        if not isinstance(group, ClassicGroup):
             group = ClassicGroup(group_id, self.settings, self.runner.timers, step.now_ms)
         self._live[group_id] = group
+        writes = len(step.records)
         joining.join(group, join, step)
-        if is_new and not step.records:
+        if is_new and len(step.records) == writes:
             step.write(group.record({}))
+
+    # -- consumer membership (KIP-848) --------------------------------------------------------
+
+    def beat(self, beat: Beat, later: Later) -> None:
+        step = Step(self.runner.now_ms())
+        try:
+            beat.check()
+            group = self._consumer_group(beat, step)
+            if beat.leaves:
+                answer = self._consumers.leave(group, beat, step)
+            else:
+                answer = self._consumers.beat(group, beat, step)
+        except KafkaError as error:
+            later.resolve(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
+            return
+        step.answer(later, answer)
+        self.runner.finish(beat.request.group_id, step)
+
+    def topics_changed(self) -> None:
+        """Topics were made, deleted or got partitions."""
+        self._consumers.topics_changed()
+
+    def _consumer_group(self, beat: Beat, step: Step) -> ConsumerGroup:
+        group_id = beat.request.group_id
+        group = self.group(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if group is None and not beat.joins:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        if group is not None:
+            if not beat.joins or not group.is_empty:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            self._bury(group, step)  # nobody is in it: it becomes a consumer group
+        return ConsumerGroup(group_id)
 
     # -- the end of groups and offsets --------------------------------------------------------
 
@@ -131,6 +195,7 @@ class GroupCoordinator:
 
     def topic_deleted(self, topic: str) -> None:
         """A topic is gone: so are the offsets in it, or a new topic of its name would start from them."""
+        self.topics_changed()
         for group_id in self.state.offsets.group_ids():
             records = self.state.offsets.tombstones(group_id, topic)
             if records:
@@ -156,7 +221,10 @@ class GroupCoordinator:
         if all_gone and group.is_empty:
             self._bury(group, step)
 
-    def _bury(self, group: ClassicGroup, step: Step) -> None:
+    def _bury(self, group: ClassicGroup | ConsumerGroup, step: Step) -> None:
+        if isinstance(group, ConsumerGroup):
+            step.write(*group_tombstones(group))
+            return
         for member_id in group.pending_joins:
             self.runner.timers.cancel(TimerKey(group.id, "session", member_id))
         group.move_to(ClassicState.DEAD, step.now_ms)
@@ -171,12 +239,13 @@ class GroupCoordinator:
             if not stored.members:
                 continue
             group = self.group(group_id)
-            assert group is not None
+            assert isinstance(group, ClassicGroup)
             self._live[group_id] = group
             for member in group.members.values():
                 rebalance.start_session(group, member, step)
             if len(group.members) > self.settings.group_size_max:
                 rebalance.prepare(group, step)
+        self._consumers.loaded(step)
         self._expire_later(step)
 
     def _expire_later(self, step: Step) -> None:

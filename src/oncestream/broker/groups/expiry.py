@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from oncestream.broker.groups.classic_group import ClassicGroup, ClassicState
+from oncestream.broker.groups.consumer_group import ConsumerGroup
 from oncestream.broker.groups.offsets import Committed, Offsets, tombstone
 from oncestream.broker.state_log import StateRecord
 
 
 def expired(
-    group: ClassicGroup, offsets: Offsets, retention_ms: int, now_ms: int
+    group: ClassicGroup | ConsumerGroup, offsets: Offsets, retention_ms: int, now_ms: int
 ) -> tuple[list[StateRecord], bool]:
     """Tombstones of the offsets that go, and whether none is left after them."""
     records = []
@@ -34,9 +35,9 @@ def _is_over(committed: Committed, since_ms: int, retention_ms: int, now_ms: int
     return now_ms - since_ms >= retention_ms
 
 
-def _unused_since(group: ClassicGroup, committed: Committed) -> int | None:
+def _unused_since(group: ClassicGroup | ConsumerGroup, committed: Committed) -> int | None:
     """From when the retention counts; None: as long as the group is as it is, never."""
-    if group.protocol_type is None:
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return committed.commit_ms
     if group.is_empty:
         return group.state_since_ms if group.state_since_ms >= 0 else committed.commit_ms

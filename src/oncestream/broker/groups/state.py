@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from oncestream.broker.groups import consumer_records
+from oncestream.broker.groups.consumer_group import ConsumerGroup
 from oncestream.broker.groups.offsets import Offsets, is_offset_key
 from oncestream.broker.state_log import StateRecord, Transaction
 from oncestream.wire.codec import decode_versioned
@@ -14,12 +16,13 @@ class DurableState:
 
     def __init__(self) -> None:
         self.classic: dict[str, GroupMetadataValue] = {}  # the last generation written
+        self.consumer: dict[str, ConsumerGroup] = {}
         self.offsets = Offsets()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DurableState):
             return NotImplemented
-        return self.classic == other.classic and self.offsets == other.offsets
+        return (self.classic, self.consumer, self.offsets) == (other.classic, other.consumer, other.offsets)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -30,6 +33,8 @@ class DurableState:
         key = decode_group_key(record.key)
         if isinstance(key, GroupMetadataKey):
             self._replay_classic(key.group, record.value)
+        elif key is not None:
+            consumer_records.replay(self.consumer, key, record.value)
 
     def end_transaction(self, transaction: Transaction, commit: bool) -> None:
         self.offsets.end_transaction(transaction, commit)

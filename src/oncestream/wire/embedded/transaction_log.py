@@ -21,6 +21,7 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
     transaction_last_update_timestamp_ms: int = int64()
     transaction_start_timestamp_ms: int = int64()
     client_transaction_version: int = int16("1+", tag=2)
+    last_producer_epoch: int = int16("1+", default=-1, tag=9000)  # ours; Kafka's own readers skip the tag
 
 
 class PartitionsSchema(Struct):

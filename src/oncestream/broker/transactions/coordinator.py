@@ -1,0 +1,363 @@
+"""The transaction coordinator: writes what the rules decide, waits until it is durable, answers, writes markers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from oncestream.broker.state_log import Producer, StateLog, StateRecord
+from oncestream.broker.topic_names import TRANSACTIONS_TOPIC
+from oncestream.broker.transactions import markers
+from oncestream.broker.transactions.end import complete, end, fence
+from oncestream.broker.transactions.initialize import first_seen, initialize
+from oncestream.broker.transactions.join import join, verify
+from oncestream.broker.transactions.record import encode_transaction, tombstone
+from oncestream.broker.transactions.recovery import reconcile
+from oncestream.broker.transactions.state import State, TopicPartition, Transaction
+from oncestream.broker.transactions.states import load
+from oncestream.broker.transactions.timeouts import Timeouts
+from oncestream.broker.transactions.waits import Waits
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from oncestream.broker.node import Node
+
+logger = logging.getLogger("oncestream.broker")
+
+EXPIRY_INTERVAL_MS_MAX: Final = 3_600_000
+BUSY_MS: Final = 1_000
+_TOLD: Final = {  # what a client can do something about, as Apache Kafka tells it
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+Tell = Callable[[Transaction | KafkaError], None]
+Written = Callable[[KafkaError | None], None]
+
+
+class TransactionCoordinator:
+    """All transactional ids of the broker."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._clock = node.clock
+        self._log = StateLog(node, TRANSACTIONS_TOPIC, node.settings.transaction_partitions)
+        self._flushing: set[str] = set()  # their data go to the disk before the end is decided
+        self.waits = Waits(node.loop)
+        self.timeouts = Timeouts(node.loop, node.clock, self._on_due)
+        self.states = load(self._log)
+        self._recover()
+        self._expiry = node.loop.call_later(self._expiry_interval_ms / 1000, self._expire_again)
+
+    def close(self) -> None:
+        self.waits.close()
+        self.timeouts.close()
+        self._expiry.cancel()
+
+    # -- what clients ask for -----------------------------------------------------------------
+
+    def initialize(
+        self, transactional_id: str, timeout_ms: int, expected: Producer | None, tell: Tell
+    ) -> None:
+        """A producer id and epoch; everybody who used the id before is fenced, what they left open aborted."""
+
+        def work() -> None:
+            self._initialize(transactional_id, timeout_ms, expected, tell, work)
+
+        if not transactional_id:
+            tell(KafkaError(ErrorCode.INVALID_REQUEST))
+        elif not 0 < timeout_ms <= self._node.settings.transaction_timeout_ms_max:
+            tell(KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+        else:
+            self._try(transactional_id, work, tell)
+
+    def add(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Iterable[TopicPartition],
+        client_version: int,
+        tell: Tell,
+    ) -> None:
+        """Makes partitions part of the transaction; the first ones open it."""
+
+        def work() -> None:
+            txn = self.join(transactional_id, producer, partitions, client_version)
+            self.when_durable(transactional_id, lambda error: tell(error or txn))
+
+        self._try(transactional_id, work, tell)
+
+    def end(
+        self, transactional_id: str, producer: Producer, commit: bool, client_version: int, tell: Tell
+    ) -> None:
+        """Commits or aborts. Told, with who goes on, when the decision is durable; the markers follow."""
+
+        def work() -> None:
+            txn = self._find(transactional_id)
+            ended = end(
+                txn,
+                producer,
+                commit,
+                self._clock.now_ms(),
+                client_version=client_version,
+                new_producer_id=self._node.new_producer_id,
+            )
+            if ended is txn:
+                self.when_durable(transactional_id, lambda error: tell(error or txn))
+            elif commit:
+                self._flush_data(ended, tell)
+            else:
+                self._decide(ended, tell)
+
+        self._try(transactional_id, work, tell)
+
+    # -- what writers of data ask for ---------------------------------------------------------
+
+    def join(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Iterable[TopicPartition],
+        client_version: int,
+    ) -> Transaction:
+        """As `add`, but at once: see `when_durable`. CONCURRENT_TRANSACTIONS: see `when_settled`."""
+        txn = self._find(transactional_id)
+        self._check_not_flushing(transactional_id)
+        joined = join(txn, producer, frozenset(partitions), client_version, self._clock.now_ms())
+        if joined is not txn:
+            self._append(encode_transaction(joined), transactional_id)
+            self.states.put(joined)
+            if txn.state is not State.ONGOING:
+                self.timeouts.watch(transactional_id, joined.due_ms)
+        return joined
+
+    def verify(self, transactional_id: str, producer: Producer) -> frozenset[TopicPartition]:
+        """The partitions that are in the transaction of this producer."""
+        self._check_not_flushing(transactional_id)
+        return verify(self._find(transactional_id), producer)
+
+    def when_durable(self, transactional_id: str, callback: Written) -> None:
+        """Calls back when all that was decided about the id so far is durable."""
+        self._log.when_durable(
+            self._log.partition_of(transactional_id), lambda error: callback(_told(error))
+        )
+
+    def when_settled(
+        self, transactional_id: str, resume: Callable[[], None], give_up: Callable[[], None]
+    ) -> None:
+        """Calls back when the transaction that is ending has ended, or gives up after a while."""
+        if self._is_ending(transactional_id):
+            self.waits.add(transactional_id, resume, give_up)
+        else:
+            resume()
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def _try(self, transactional_id: str, work: Callable[[], None], tell: Tell) -> None:
+        """Does the work; where a transaction is in the way that is just ending, after it."""
+        try:
+            work()
+        except KafkaError as error:
+            if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+                self.waits.add(
+                    transactional_id,
+                    lambda: self._try(transactional_id, work, tell),
+                    lambda error=error: tell(error),  # type: ignore[misc]
+                )
+            else:
+                tell(error)
+
+    def _initialize(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: Producer | None,
+        tell: Tell,
+        again: Callable[[], None],
+    ) -> None:
+        self._check_not_flushing(transactional_id)
+        now_ms = self._clock.now_ms()
+        txn = self.states.get(transactional_id)
+        if txn is None:
+            made = first_seen(transactional_id, self._node.new_producer_id(), timeout_ms, now_ms)
+        else:
+            made = initialize(
+                txn,
+                timeout_ms,
+                expected,
+                now_ms,
+                server_version=self._node.transaction_version,
+                new_producer_id=self._node.new_producer_id,
+            )
+
+        def aborted(outcome: Transaction | KafkaError) -> None:
+            if isinstance(outcome, KafkaError):
+                tell(outcome)
+                return
+            concurrent = KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            self.waits.add(
+                transactional_id, lambda: self._try(transactional_id, again, tell), lambda: tell(concurrent)
+            )
+
+        if made.state is State.PREPARE_ABORT:
+            self._decide(made, aborted)
+        else:
+            self._write(made, lambda error: tell(error or made))
+
+    def _flush_data(self, ended: Transaction, tell: Tell) -> None:
+        """What is to be committed must be on the disk before the decision is."""
+        unsynced = []
+        for where in ended.partitions:
+            partition = self._node.partition(*where)
+            if partition is not None:
+                written = partition.log.end_offset_of(ended.producer_id)
+                if partition.high_watermark < written:
+                    unsynced.append((partition, written))
+        if not unsynced:
+            self._decide(ended, tell)
+            return
+        left = len(unsynced)
+        failed: list[KafkaError] = []
+
+        def flushed(error: KafkaError | None) -> None:
+            nonlocal left
+            left -= 1
+            if error is not None:
+                failed.append(error)
+            if left:
+                return
+            self._flushing.discard(ended.id)
+            if failed:
+                tell(failed[0])
+                self.waits.settle(ended.id)
+            else:
+                self._decide(ended, tell)
+
+        self._flushing.add(ended.id)
+        for partition, written in unsynced:
+            partition.when_synced(written, flushed)
+
+    def _decide(self, ended: Transaction, tell: Tell) -> None:
+        """Makes the decision durable, tells it, and carries it out."""
+
+        def written(error: KafkaError | None) -> None:
+            if error is not None:
+                tell(error)
+                self.waits.settle(ended.id)
+                return
+            tell(complete(ended, ended.updated_ms))
+            self._carry_out(ended)
+
+        self._write(ended, written)
+
+    def _carry_out(self, ended: Transaction) -> None:
+        """Markers first, all of them durable: only then may the log forget that they are owed."""
+
+        def marked(error: KafkaError | None) -> None:
+            if error is None:
+                self._write(complete(ended, self._clock.now_ms()), lambda _: None)
+            self.waits.settle(ended.id)
+
+        marker = markers.Marker(ended.producer, ended.state is State.PREPARE_COMMIT)
+        markers.write_everywhere(self._node, marker, ended.partitions, marked)
+
+    def _write(self, txn: Transaction, then: Written) -> None:
+        try:
+            self._append(encode_transaction(txn), txn.id)
+        except KafkaError as error:
+            then(error)
+            return
+        self.states.put(txn)
+        self.when_durable(txn.id, then)
+
+    def _append(self, record: StateRecord, transactional_id: str) -> None:
+        try:
+            self._log.append(self._log.partition_of(transactional_id), [record], self._clock.now_ms())
+        except KafkaError as error:
+            logger.error("transaction log failed transactional_id=%s: %s", transactional_id, error)
+            raise _told(error) from error
+
+    # -- questions ----------------------------------------------------------------------------
+
+    def _find(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        txn = self.states.get(transactional_id)
+        if txn is None:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return txn
+
+    def _check_not_flushing(self, transactional_id: str) -> None:
+        if transactional_id in self._flushing:
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    def _is_ending(self, transactional_id: str) -> bool:
+        txn = self.states.get(transactional_id)
+        return transactional_id in self._flushing or (txn is not None and txn.state.is_ending)
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def _on_due(self, transactional_id: str, now_ms: int) -> int | None:
+        """Gives up a transaction that takes too long; whoever wrote in it is fenced."""
+        txn = self.states.get(transactional_id)
+        if txn is None or txn.state is not State.ONGOING:
+            return None
+        if txn.due_ms > now_ms:
+            return txn.due_ms
+        if transactional_id in self._flushing:
+            return now_ms + BUSY_MS
+        logger.info(
+            "transaction timed out transactional_id=%s producer_id=%d epoch=%d timeout_ms=%d",
+            *(transactional_id, txn.producer_id, txn.epoch, txn.timeout_ms),
+        )
+        fenced = fence(
+            txn,
+            now_ms,
+            server_version=self._node.transaction_version,
+            new_producer_id=self._node.new_producer_id,
+        )
+        self._decide(fenced, lambda _: None)
+        return None
+
+    @property
+    def _expiry_interval_ms(self) -> int:
+        return min(EXPIRY_INTERVAL_MS_MAX, self._node.settings.transactional_id_expiration_ms)
+
+    def expire(self) -> None:
+        """Forgets ids that nobody has used for long."""
+        before_ms = self._clock.now_ms() - self._node.settings.transactional_id_expiration_ms
+        idle = [
+            txn.id
+            for txn in self.states
+            if txn.state is not State.ONGOING and not txn.state.is_ending and txn.updated_ms <= before_ms
+        ]
+        for transactional_id in idle:
+            self._append(tombstone(transactional_id), transactional_id)
+            self.states.forget(transactional_id)
+            logger.info("transactional id expired transactional_id=%s", transactional_id)
+
+    def _expire_again(self) -> None:
+        try:
+            self.expire()
+        except KafkaError:
+            logger.exception("expiry of transactional ids failed; it is tried again")
+        self._expiry = self._node.loop.call_later(self._expiry_interval_ms / 1000, self._expire_again)
+
+    # -- start-up -----------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        for txn in reconcile(self._node, self.states):
+            self._write(txn, lambda _: None)
+        for txn in list(self.states):
+            if txn.state.is_ending:
+                logger.info("transaction is carried out transactional_id=%s state=%s", txn.id, txn.state.label)
+                self._carry_out(txn)
+            elif txn.state is State.ONGOING:
+                self.timeouts.watch(txn.id, txn.due_ms)
+
+
+def _told(error: KafkaError | None) -> KafkaError | None:
+    return None if error is None else KafkaError(_TOLD.get(error.code, error.code), error.message)
