@@ -1,17 +1,47 @@
-"""InitProducerId (22), versions 0-5: an id for an idempotent producer.
+"""InitProducerId (22), versions 0-5: a producer id and epoch, for a transactional id or just for idempotence.
 
-Differs from Apache Kafka: a transactional id is answered with TRANSACTIONAL_ID_NOT_FOUND until the
-transaction coordinator is there.
+For a transactional id it fences whoever used it before and aborts what they left open; a producer that tells the
+id and epoch it has (version 3) goes on from there unless somebody newer came (KIP-360).
+Differs from Apache Kafka: an abort is waited for, where Kafka answers CONCURRENT_TRANSACTIONS at once.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from oncestream.broker.call import Call
-from oncestream.wire.error_codes import ErrorCode
+from oncestream.broker.later import Later
+from oncestream.broker.state_log import Producer
+from oncestream.broker.transactions.fencing import code_for
+from oncestream.broker.transactions.state import NO_EPOCH, NO_PRODUCER_ID, Transaction
+from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+_FENCED_SINCE: Final = 4
 
-def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
-    if request.transactional_id is not None:
-        return InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=call.node.new_producer_id(), producer_epoch=0)
+
+def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse | Later:
+    has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_EPOCH
+    if has_id != has_epoch:
+        return _failed(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is None:
+        return InitProducerIdResponse(producer_id=call.node.new_producer_id(), producer_epoch=0)
+    expected = Producer(request.producer_id, request.producer_epoch) if has_id else None
+    later = Later()
+
+    def tell(outcome: Transaction | KafkaError) -> None:
+        if isinstance(outcome, KafkaError):
+            later.resolve(_failed(code_for(outcome, knows_fenced=call.version >= _FENCED_SINCE)))
+        else:
+            later.resolve(
+                InitProducerIdResponse(producer_id=outcome.producer_id, producer_epoch=outcome.epoch)
+            )
+
+    call.node.transactions.initialize(
+        request.transactional_id, request.transaction_timeout_ms, expected, tell
+    )
+    return later
+
+
+def _failed(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH)

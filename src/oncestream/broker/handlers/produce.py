@@ -4,13 +4,22 @@ acks=all is answered when the batch is as durable as the broker's settings promi
 system has it, acks=0 never; an error with acks=0 closes the connection, the only way to tell.
 Differs from Apache Kafka: the records inside a batch are not looked at unless the topic's configuration asks
 for it (compaction, another compression, LogAppendTime); acks=1 and acks=all differ by the flush only.
+In a transaction: from version 12 on (transaction version 2) partitions join by themselves, before it they must
+have been added. A request that comes while the transaction before is still ending waits for it, where Kafka lets
+clients try again; and one that comes after EndTxn is refused even before the markers are written.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Mapping
+from typing import Final
+
 from oncestream.broker.call import Call, Hangup
 from oncestream.broker.later import Later
 from oncestream.broker.partition import Partition
+from oncestream.broker.topic_names import INTERNAL
+from oncestream.records.batch import HEADER_SIZE, TRANSACTIONAL
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.produce import (
     PartitionProduceData,
@@ -22,14 +31,28 @@ from oncestream.wire.messages.produce import (
 
 ACKS_ALL = -1
 _IDS_FROM = 13
+_ABORTABLE_FROM: Final = 11
+_JOINS_FROM: Final = 12
+_ATTRIBUTES: Final = 22  # where in a batch their lower byte lies
+_PRODUCER: Final = struct.Struct(">qh")
+_PRODUCER_POSITION: Final = 43
+
+_Refusals = Mapping[tuple[str, int], KafkaError]
 
 
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Later | None:
+    if request.transactional_id is None:
+        return _write(request, call, None)
+    return _write_in_transaction(request, request.transactional_id, call)
+
+
+def _write(request: ProduceRequest, call: Call, refused: _Refusals | None) -> ProduceResponse | Later | None:
+    """`refused`: partitions that are not in the transaction; None without a transaction."""
     waits: list[tuple[Partition, int, PartitionProduceResponse]] = []
     response = ProduceResponse()
     for topic in request.topic_data:
         name: str | None = topic.name if call.version < _IDS_FROM else call.node.topic_name(topic.topic_id)
-        answers = [_append(name, data, request.acks, call, waits) for data in topic.partition_data]
+        answers = [_append(name, data, request.acks, call, refused, waits) for data in topic.partition_data]
         response.responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
@@ -46,16 +69,22 @@ def _append(
     data: PartitionProduceData,
     acks: int,
     call: Call,
+    refused: _Refusals | None,
     waits: list[tuple[Partition, int, PartitionProduceResponse]],
 ) -> PartitionProduceResponse:
     try:
         if acks not in (0, 1, ACKS_ALL):
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is none of -1, 0 and 1")
         partition = None if name is None else call.node.partition(name, data.index)
-        if partition is None:
+        if partition is None or name is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise KafkaError(code, "This server does not host this topic-partition.")
-        appended = partition.append(memoryview(data.records or b""))
+        if name in INTERNAL:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
+        records = data.records or b""
+        if len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & TRANSACTIONAL:
+            _check_transaction(refused, name, data.index)
+        appended = partition.append(memoryview(records))
     except KafkaError as error:
         return PartitionProduceResponse(
             index=data.index, error_code=error.code, base_offset=-1, error_message=error.message

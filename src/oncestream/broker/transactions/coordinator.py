@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from oncestream.broker.state_log import Producer, StateLog, StateRecord
@@ -78,7 +78,7 @@ class TransactionCoordinator:
         self,
         transactional_id: str,
         producer: Producer,
-        partitions: Iterable[TopicPartition],
+        partitions: frozenset[TopicPartition],
         client_version: int,
         tell: Tell,
     ) -> None:
@@ -96,6 +96,7 @@ class TransactionCoordinator:
         """Commits or aborts. Told, with who goes on, when the decision is durable; the markers follow."""
 
         def work() -> None:
+            self._check_not_flushing(transactional_id)
             txn = self._find(transactional_id)
             ended = end(
                 txn,
@@ -120,13 +121,13 @@ class TransactionCoordinator:
         self,
         transactional_id: str,
         producer: Producer,
-        partitions: Iterable[TopicPartition],
+        partitions: frozenset[TopicPartition],
         client_version: int,
     ) -> Transaction:
         """As `add`, but at once: see `when_durable`. CONCURRENT_TRANSACTIONS: see `when_settled`."""
         txn = self._find(transactional_id)
         self._check_not_flushing(transactional_id)
-        joined = join(txn, producer, frozenset(partitions), client_version, self._clock.now_ms())
+        joined = join(txn, producer, partitions, client_version, self._clock.now_ms())
         if joined is not txn:
             self._append(encode_transaction(joined), transactional_id)
             self.states.put(joined)

@@ -33,7 +33,10 @@ class Waits:
 
     def add(self, transactional_id: str, resume: Callable[[], None], give_up: Callable[[], None]) -> None:
         def expire() -> None:
-            self._waiters[transactional_id].remove(waiter)
+            waiting = self._waiters[transactional_id]
+            waiting.remove(waiter)
+            if not waiting:
+                del self._waiters[transactional_id]
             give_up()
 
         waiter = _Waiter(resume, self._scheduler.call_later(WAIT_SECONDS_MAX, expire))
