@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -87,9 +87,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("java"))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     """The last lines say what could not run on this machine, and why."""
+    yield
     left_out: dict[str, list[str]] = defaultdict(list)
     for report in terminalreporter.getreports("skipped"):
         reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else ""
@@ -98,5 +99,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reason, tests in left_out.items():
         terminalreporter.section("Could not run here", yellow=True)
         terminalreporter.line(f"{len(tests)} tests, because {reason}:")
-        for test in sorted(tests):
-            terminalreporter.line(f"  {test}")
+        for function, count in sorted(Counter(test.partition("[")[0] for test in tests).items()):
+            terminalreporter.line(f"  {function}" + (f" ({count} variants)" if count > 1 else ""))

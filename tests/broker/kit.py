@@ -70,7 +70,11 @@ class Wire:
         if receive_buffer:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.sock.settimeout(timeout_s)
-        self.sock.connect((host, int(port)))
+        try:
+            self.sock.connect((host, int(port)))
+        except BaseException:
+            self.sock.close()
+            raise
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._last_id = 0
 
@@ -134,9 +138,9 @@ class Wire:
         return bytes(data)
 
 
-def frame_of(request: Message, version: int, correlation_id: int = 1) -> bytes:
+def frame_of(request: Message, version: int, correlation_id: int = 1, client_id: str = CLIENT_ID) -> bytes:
     """A request with its length and header."""
-    header = encode_request_header(request.__api_key__, version, correlation_id, CLIENT_ID)
+    header = encode_request_header(request.__api_key__, version, correlation_id, client_id)
     body = encode(request, version)
     return _LENGTH.pack(len(header) + len(body)) + header + body
 

@@ -141,7 +141,7 @@ def test_kafka_configs_describes_the_broker(tool: Tool, bootstrap: str) -> None:
 def test_kafka_get_offsets(
     tool: Tool, bootstrap: str, new_topic: NewTopic, time: str, offsets: dict[int, int]
 ) -> None:
-    topic = new_topic(partitions=2)
+    topic = new_topic(partitions=2, retention_ms="-1")
     client = Confluent(bootstrap)
     client.produce(topic, [Message(b"x", timestamp_ms=START_MS + stamp) for stamp in (0, 10, 11, 30, 20)])
     client.delete_records(topic, 2)

@@ -70,7 +70,7 @@ def test_a_record_of_900_kb_comes_back_whole(client: Client, new_topic: NewTopic
 
 
 def test_explicit_timestamps_are_kept(client: Client, new_topic: NewTopic) -> None:
-    topic = new_topic()
+    topic = new_topic(retention_ms="-1")
     now_ms = int(time.time() * 1000)
     stamps = [now_ms - HOUR_MS, 1_000_000_000_000, now_ms, 1]
     client.produce(topic, [Message(b"x", timestamp_ms=stamp) for stamp in stamps])

@@ -86,11 +86,13 @@ def test_damaged_records_are_refused_or_read_and_nothing_else(
     batch = build_batch(records, codec=codec)
     position = data.draw(st.integers(57, len(batch) - 1))
     batch[position] ^= data.draw(st.integers(1, 255))
+    outcome = None
     try:
         for _ in zip(range(1000), records_of(batch), strict=False):
             pass
     except KafkaError as error:
-        assert error.code == ErrorCode.CORRUPT_MESSAGE
+        outcome = error.code
+    assert outcome in (None, ErrorCode.CORRUPT_MESSAGE)
 
 
 def test_a_rebuilt_batch_keeps_offsets_sequences_and_producer() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oncestream.records.batch import check_batch, parse_header
+from oncestream.records.batch import check_batch, join_batch, parse_header
 from oncestream.records.compression import Codec
 from oncestream.records.control import EndMarker, build_marker
 from oncestream.records.records import Record, build_batch
@@ -38,7 +38,7 @@ def test_the_batch_is_stored_as_sent_but_for_offset_and_leader_epoch(store: Stor
     sent = bytes(batch_of([b"a" * 50], codec=Codec.ZSTD))
     store.log.append(batch_of([b"x"]))
     store.log.append(memoryview(bytearray(sent)))
-    stored = bytes(list(store.log.batches(1))[0])
+    stored = bytes(next(iter(store.log.batches(1))))
     assert stored[16:] == sent[16:]
     assert parse_header(stored).leader_epoch == store.log.leader_epoch == 0
 
@@ -88,6 +88,13 @@ def test_a_producer_id_needs_a_sequence_and_a_transaction_a_producer_id(store: S
     assert refused(store, batch_of([b"a"], producer_id=1, sequence=-1)) == ErrorCode.INVALID_RECORD
     nobody = build_batch([Record(0, START_MS, None, b"a")], transactional=True)
     assert refused(store, memoryview(nobody)) == ErrorCode.INVALID_RECORD
+
+
+def test_an_unknown_codec_is_invalid(store: Store) -> None:
+    batch = batch_of([b"a"])
+    header = parse_header(batch)
+    unknown = join_batch(header._replace(attributes=header.attributes | 5), batch[61:])
+    assert refused(store, memoryview(unknown)) == ErrorCode.INVALID_RECORD
 
 
 def test_timestamps_too_far_ahead_are_refused(store: Store) -> None:

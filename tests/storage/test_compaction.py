@@ -1,62 +1,23 @@
 from __future__ import annotations
 
 import os
-import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from oncestream.records.batch import check_batch
-from oncestream.records.compression import Codec
-from oncestream.storage.compaction import CompactionJob
-from oncestream.storage.config import LogConfig
-from oncestream.storage.log import Log
-from tests.storage.kit import START_MS, Store, batch_of, read_bytes, records_in
+from oncestream.wire.error_codes import KafkaError
+from tests.storage.compacting import COMPACT, compact, put, roll, survivors
+from tests.storage.kit import START_MS, Store, batch_of, read_bytes
 
 DAY_MS = 24 * 60 * 60 * 1000
-COMPACT = LogConfig(
-    segment_bytes=400,
-    index_interval_bytes=50,
-    cleanup_delete=False,
-    cleanup_compact=True,
-    min_cleanable_dirty_ratio=0.0,
-)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "data", COMPACT)
-
-
-def put(store: Store, key: bytes, value: bytes | None, **producer: int) -> None:
-    store.log.append(batch_of([value], keys=[key], **producer))  # type: ignore[arg-type]
-
-
-def roll(store: Store) -> None:
-    """Everything written so far gets into closed, stable segments."""
-    store.log._roll(store.clock.now_ms)
-    store.sync()
-
-
-def compact(store: Store) -> CompactionJob | None:
-    store.sync()
-    job = store.log.plan_compaction(store.clock.now_ms)
-    if job is not None:
-        job.run()
-        assert job.error is None
-        store.log.finish_compaction(job)
-    return job
-
-
-def survivors(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
-    return [(record.offset, record.key, record.value) for record in records_in(log) if _is_data(record.key)]
-
-
-def _is_data(key: bytes | None) -> bool:
-    return key is None or len(key) != 4 or key[:2] != b"\0\0"
 
 
 def test_of_every_key_the_last_record_stays_at_its_offset(store: Store) -> None:
@@ -255,6 +216,24 @@ def test_a_job_whose_segments_were_deleted_meanwhile_is_dropped(store: Store) ->
     assert survivors(store.reborn().log) == [(30, b"x", b"y")]
 
 
+def test_a_job_of_a_deleted_log_leaves_a_new_log_of_its_name_alone(store: Store) -> None:
+    for number in range(30):
+        put(store, b"%d" % (number % 3), b"v%d" % number)
+    roll(store)
+    job = store.log.plan_compaction(store.clock.now_ms)
+    assert job is not None
+    old = store.log
+    store.folder.delete_log(old)
+    store.log = store.folder.open_log("events", 0, b"n" * 16, COMPACT)
+    put(store, b"new", b"v")
+    job.run()
+    old.finish_compaction(job)
+    assert survivors(store.log) == [(0, b"new", b"v")]
+    assert survivors(store.reborn().log) == [(0, b"new", b"v")]
+    with pytest.raises(KafkaError):
+        old.append(batch_of([b"x"], keys=[b"k"]))
+
+
 def test_a_job_that_finds_no_room_for_all_keys_does_the_rest_later(store: Store) -> None:
     for number in range(60):
         put(store, b"%d" % (number % 20), b"v%d" % number)
@@ -308,72 +287,28 @@ def test_a_crash_at_any_moment_of_the_swap_loses_nothing(
         again.folder.close()
 
 
-operations = st.lists(
-    st.tuples(
-        st.sampled_from(["put", "put", "put", "roll", "compact", "commit", "abort", "restart", "kill"]),
-        st.lists(
-            st.tuples(st.sampled_from([b"a", b"b", b"c", b"d"]), st.none() | st.binary(max_size=8)),
-            min_size=1,
-            max_size=4,
-        ),
-        st.sampled_from(Codec),
-    ),
-    max_size=40,
-)
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(operations=operations, number=st.uuids())
-def test_compaction_keeps_what_a_reader_of_the_whole_log_would_end_up_with(
-    tmp_path: Path, operations: list[tuple[str, list[tuple[bytes, bytes | None]], Codec]], number: object
-) -> None:
-    path = tmp_path / f"data-{number}"
-    store = Store(path, COMPACT)
-    visible: list[tuple[int, bytes, bytes | None]] = []
-    sequence = 0
-    for operation, rows, codec in operations:
-        keys, values = [key for key, _ in rows], [value for _, value in rows]
-        base = store.log.end_offset
-        written = [(base + index, key, value) for index, (key, value) in enumerate(rows)]
-        if operation == "put":
-            store.log.append(batch_of(values, keys=keys, codec=codec))
-            visible += written
-        elif operation in ("commit", "abort"):
-            batch = batch_of(
-                values, keys=keys, codec=codec, producer_id=3, sequence=sequence, transactional=True
-            )
-            store.log.append(batch)
-            sequence += len(rows)
-            store.log.append_marker(3, 0, 0, operation == "commit")
-            visible += written if operation == "commit" else []
-        elif operation == "roll":
-            roll(store)
-        elif operation == "compact":
-            compact(store)
-        else:
-            store = store.restart() if operation == "restart" else store.reborn()
-    aborted = {
-        offset
-        for transaction in store.log.aborted(0, store.log.end_offset)
-        for offset in range(transaction.first_offset, transaction.last_offset)
-    }
-    left = [row for row in survivors(store.log) if row[0] not in aborted]
-    assert [offset for offset, _, _ in left] == sorted(offset for offset, _, _ in left)
-    assert set(left) <= set(visible)
-    assert _final(left) == _final(visible)
-    shutil.rmtree(path, ignore_errors=True)
-
-
-def _final(
-    rows: list[tuple[int, bytes, bytes | None]] | list[tuple[int, bytes | None, bytes | None]],
-) -> object:
-    state = {key: (offset, value) for offset, key, value in rows}
-    return {key: row for key, row in state.items() if row[1] is not None}
-
-
 def test_tombstones_with_a_horizon_are_dated_from_the_first_cleaning(store: Store) -> None:
     put(store, b"gone", None)
     roll(store)
     compact(store)
     (header,) = [check_batch(batch) for batch in store.log.batches(0)]
     assert header.delete_horizon_ms == START_MS + DAY_MS
+
+
+def test_a_job_runs_on_its_own_thread_while_the_owner_writes_reads_and_rolls(store: Store) -> None:
+    for number in range(400):
+        put(store, b"%d" % (number % 10), b"v%d" % number)
+    roll(store)
+    job = store.log.plan_compaction(store.clock.now_ms)
+    assert job is not None
+    worker = threading.Thread(target=job.run)
+    worker.start()
+    written = 400
+    while worker.is_alive() or written < 450:
+        put(store, b"%d" % (written % 10), b"v%d" % written)
+        read_bytes(store.log, written - 5)
+        written += 1
+    worker.join()
+    store.log.finish_compaction(job)
+    assert [offset for offset, _, _ in survivors(store.log)] == list(range(390, written))
+    assert len(survivors(store.reborn().log)) == written - 390

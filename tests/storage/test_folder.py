@@ -10,7 +10,7 @@ import pytest
 from oncestream.errors import DataFolderInUse, DataFolderUnusable
 from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
-from tests.storage.kit import TOPIC_ID, Clock, Store, batch_of
+from tests.storage.kit import TOPIC_ID, Clock, FailingDisk, Store, batch_of
 
 
 def test_a_folder_in_use_is_refused_with_the_process_that_uses_it(store: Store) -> None:
@@ -135,3 +135,41 @@ def test_a_thousand_batches_in_many_partitions_survive_with_few_open_files(tmp_p
     ends = [folder.open_log("t", number, TOPIC_ID, LogConfig()).end_offset for number in range(40)]
     assert ends == [25] * 40
     folder.close()
+
+
+def test_an_abandoned_folder_is_recovered_by_the_next_start(store: Store) -> None:
+    store.log.append(batch_of([b"x"]))
+    store.folder.abandon()
+    again = Store(store.path, store.config, store.clock)
+    assert (again.log.end_offset, again.log.leader_epoch) == (1, 1)
+
+
+def test_a_new_log_does_not_inherit_what_is_on_record_about_a_deleted_namesake(store: Store) -> None:
+    for _ in range(3):
+        store.log.append(batch_of([b"x"]))
+    store.log.delete_before(2)
+    store.sync()
+    store.folder.checkpoint()
+    store.folder.delete_log(store.log)
+    store.folder.open_log("events", 0, b"n" * 16, LogConfig()).append(batch_of([b"new"]))
+    again = store.reborn()
+    assert (again.log.start_offset, again.log.end_offset, again.log.failed) == (0, 1, None)
+
+
+def test_a_log_not_opened_after_a_crash_is_still_recovered_later(store: Store) -> None:
+    store.log.append(batch_of([b"x"]))
+    store.folder.abandon()
+    DataFolder.open(store.path, clock_ms=store.clock).close()
+    assert Store(store.path, store.config, store.clock).log.leader_epoch == 1
+
+
+def test_a_disk_that_fails_at_close_leaves_the_lock_free_and_no_clean_marker(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    store = Store(tmp_path / "data", LogConfig(), disk=disk)
+    store.log.append(batch_of([b"x"]))
+    disk.failing_syncs = True
+    with pytest.raises(DataFolderUnusable):
+        store.folder.close()
+    disk.failing_syncs = False
+    assert store.log.failed is not None
+    assert Store(store.path, LogConfig()).log.leader_epoch == 1

@@ -108,3 +108,16 @@ def test_a_compacted_log_is_read_without_complaint(tmp_path: Path, kafka_tool: K
     dump(kafka_tool, list(folder.glob("*.index")) + list(folder.glob("*.timeindex")))
     dump(kafka_tool, list(folder.glob("*.index")) + list(folder.glob("*.timeindex")), "--index-sanity-check")
     assert "deleteHorizonMs: OptionalLong[" in dump(kafka_tool, list(folder.glob("*.log")))
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_the_tool_does_complain_about_a_wrong_index(
+    store: Store, kafka_tool: KafkaTools, suffix: str
+) -> None:
+    store.folder.close()
+    path = sorted(store.log_folder.glob(f"*{suffix}"))[1]
+    content = bytearray(path.read_bytes())
+    content[3 if suffix == ".index" else 7] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(AssertionError):
+        dump(kafka_tool, [path])

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from oncestream.records.compression import Codec
 from oncestream.storage.config import LogConfig
@@ -178,5 +185,6 @@ TestWalk.settings = settings(max_examples=120, stateful_step_count=30, deadline=
 
 
 @pytest.mark.slow
-class TestLongWalk(Walk.TestCase):  # type: ignore[misc, name-defined]
-    settings = settings(max_examples=400, stateful_step_count=80, deadline=None)
+def test_a_long_walk() -> None:
+    deep = settings(max_examples=400, stateful_step_count=80, deadline=None)
+    run_state_machine_as_test(Walk, settings=deep)

@@ -242,3 +242,40 @@ def test_a_closed_segment_that_lost_whole_batches_is_reported(small: Store) -> N
     assert again.log.damage is not None
     assert "are missing" in str(again.log.damage)
     assert again.log.end_offset < 40
+
+
+def test_a_damaged_tail_that_was_known_to_be_durable_is_reported(store: Store) -> None:
+    fill(store, 5)
+    store.sync()
+    store.folder.checkpoint()
+    killed = store.killed()
+    path = last_segment(killed)
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 0xFF
+    path.write_bytes(content)
+    assert Store(killed, store.config, store.clock).log.damage is not None
+    assert path.read_bytes() == content
+
+
+def test_a_tail_that_was_durable_and_is_missing_is_reported(store: Store) -> None:
+    fill(store, 5)
+    store.sync()
+    store.folder.checkpoint()
+    killed = store.killed()
+    path = last_segment(killed)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 3 // 5])
+    again = Store(killed, store.config, store.clock)
+    assert "offsets up to 4 were durable and are missing" in str(again.log.damage)
+    assert len(values_in(again.log)) == 3
+
+
+def test_a_tail_behind_what_was_durable_is_cut(store: Store) -> None:
+    fill(store, 5)
+    store.sync()
+    store.folder.checkpoint()
+    store.log.append(batch_of([b"not yet durable"]))
+    killed = store.killed()
+    path = last_segment(killed)
+    path.write_bytes(path.read_bytes()[:-1])
+    again = Store(killed, store.config, store.clock)
+    assert (again.log.end_offset, again.log.failed) == (5, None)

@@ -48,6 +48,7 @@ class Catalog:
         self.deleted_ids: set[bytes] = set()
         self.next_producer_id = 0
         self.cluster_id = ""
+        self.features: dict[str, int] = {}  # those that were set to a level
         for batch in log.batches(log.start_offset):
             for record in records_of(batch):
                 value = None if record.value is None else json.loads(record.value)
@@ -74,6 +75,8 @@ class Catalog:
             self._replay_topic(bytes.fromhex(rest), value)
         elif kind == "cluster" and value is not None:
             self.cluster_id = str(value["id"])
+        elif kind == "feature" and value is not None:
+            self.features[rest] = int(str(value["level"]))
         elif kind == "producer_ids" and value is not None:
             self.next_producer_id = int(str(value["next"]))
 
@@ -106,6 +109,10 @@ def drop_topic(entry: TopicEntry) -> Change:
 
 def with_configs(entry: TopicEntry, configs: Mapping[str, str]) -> TopicEntry:
     return replace(entry, configs=dict(configs))
+
+
+def set_feature(name: str, level: int) -> Change:
+    return Change(f"feature:{name}", {"level": level})
 
 
 def reserve_producer_ids(first: int) -> Change:

@@ -11,6 +11,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol
 
 from oncestream.broker.outbox import Chunk, Outbox
@@ -259,10 +260,18 @@ class Connection:
         if self.blocked:
             self._host.watch_writes(self._fd, None)
         self._drop_partial()
+        self._send_last()
         self._outbox.clear()
         self._slots.clear()
         self._sock.close()
         self._host.on_closed(self)
+
+    def _send_last(self) -> None:
+        """What was answered before the end still goes out, as far as the socket takes it."""
+        while self._slots and self._slots[0].chunks is not None:
+            self._outbox.extend(self._slots.popleft().chunks or ())
+        with suppress(OSError):
+            self._outbox.send()
 
     def _update_reading(self) -> None:
         wanted = not (

@@ -21,6 +21,8 @@ from oncestream.wire.schema import Message
 
 logger = logging.getLogger("oncestream.broker")
 
+# Only Produce carries data. Others decode into many small objects, several times the size of the frame.
+REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 _FRAME_HEAD: Final = struct.Struct(">ii")
 
 
@@ -39,6 +41,8 @@ class Dispatcher:
             if not api.version_min <= version <= api.version_max:
                 connection.answer_now([_unsupported_version(header)])
                 return
+            if len(frame) > REQUEST_BYTES_MAX and api.key is not ApiKey.PRODUCE:
+                raise DecodeError(f"{api.name} of {len(frame)} bytes (allowed: {REQUEST_BYTES_MAX})")
             request = decode(api.request, frame, version, header.body_position)
         except DecodeError as error:
             connection.close(str(error))
@@ -53,10 +57,10 @@ class Dispatcher:
             _failed(connection, api, call)
             return
         if isinstance(answer, Message | list):
-            connection.answer_now(_chunks(api, call, answer))
+            _answer(connection, None, api, call, answer)
         elif isinstance(answer, Later):
             slot = connection.open_slot()
-            answer.then(lambda late: connection.answer(slot, _chunks(api, call, late)))
+            answer.then(lambda late: _answer(connection, slot, api, call, late))
         elif answer is not None:
             assert asyncio.iscoroutine(answer)
             self._run(connection, api, call, answer)
@@ -79,7 +83,20 @@ async def _finish(
     except Exception:
         _failed(connection, api, call)
         return
-    connection.answer(slot, _chunks(api, call, answer))
+    _answer(connection, slot, api, call, answer)
+
+
+def _answer(connection: Connection, slot: Slot | None, api: Api, call: Call, answer: Answer) -> None:
+    """Without a slot: now, behind what the connection is owed before."""
+    try:
+        chunks = _chunks(api, call, answer)
+    except Exception:
+        _failed(connection, api, call)
+        return
+    if slot is None:
+        connection.answer_now(chunks)
+    else:
+        connection.answer(slot, chunks)
 
 
 def _find_api(header: RequestHeader) -> Api:

@@ -22,10 +22,11 @@ from oncestream.broker.catalog import (
     with_configs,
 )
 from oncestream.broker.clock import Clock
+from oncestream.broker.features import TRANSACTION_VERSION, levels_in_force
 from oncestream.broker.group_commit import GroupCommit
 from oncestream.broker.partition import Partition
 from oncestream.broker.settings import BrokerSettings, Durability
-from oncestream.broker.topic_names import OFFSETS_TOPIC
+from oncestream.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncestream.errors import BadSetting
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
@@ -34,6 +35,7 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncestream.broker.groups.coordinator import GroupCoordinator
+    from oncestream.broker.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger("oncestream.broker")
 
@@ -66,6 +68,7 @@ class Node:
         self.address: tuple[str, int] = ("", 0)
         self.topics: dict[str, Topic] = {}
         self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
         self._check_topic_defaults()
         self.folder = DataFolder.open(settings.data, clock_ms=clock.now_ms, disk=disk)
         try:
@@ -78,6 +81,8 @@ class Node:
         self._producer_id_next = self._producer_id_end = self.catalog.next_producer_id
         if OFFSETS_TOPIC in self.topics:
             self.groups  # noqa: B018 - read before the first client comes
+        if TRANSACTIONS_TOPIC in self.topics:
+            self.transactions  # noqa: B018 - what was about to end is ended
 
     # -- look-ups, on the hot path ------------------------------------------------------------
 
@@ -100,6 +105,19 @@ class Node:
             log = StateLog(self, OFFSETS_TOPIC, self.settings.offsets_partitions)
             self._groups = GroupCoordinator(self.settings, log, self.topics, self.clock, self.loop)
         return self._groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transactional ids; a broker without any does not pay for them."""
+        if self._transactions is None:
+            from oncestream.broker.transactions.coordinator import TransactionCoordinator
+
+            self._transactions = TransactionCoordinator(self)
+        return self._transactions
+
+    @property
+    def transaction_version(self) -> int:
+        return levels_in_force(self.catalog.features)[TRANSACTION_VERSION]
 
     @property
     def durable(self) -> bool:
@@ -171,6 +189,8 @@ class Node:
         """Flushes everything and leaves the folder so that the next start needs no recovery."""
         if self._groups is not None:
             self._groups.close()
+        if self._transactions is not None:
+            self._transactions.close()
         await self.commits.drain()
         self.commits.close()
         self.folder.close()

@@ -21,6 +21,7 @@ RECEIVE_BYTES: Final = 256 * 1024
 SWEEP_SECONDS: Final = 1.0
 BACKLOG: Final = 512
 ACCEPTS_PER_TURN: Final = 64
+ACCEPT_PAUSE_SECONDS: Final = 1.0
 
 
 class Server:
@@ -39,7 +40,7 @@ class Server:
         self._reserved_bytes = 0
         self._starved: deque[tuple[Connection, int]] = deque()
         self._listener = self._listen()
-        self._loop.add_reader(self._listener.fileno(), self._accept)
+        self._listening(True)
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
         node.address = self._advertised()
 
@@ -50,7 +51,7 @@ class Server:
 
     def close(self) -> None:
         self._sweeper.cancel()
-        self._loop.remove_reader(self._listener.fileno())
+        self._listening(False)
         self._listener.close()
         self._dispatcher.close()
         for connection in tuple(self._connections):
@@ -124,6 +125,11 @@ class Server:
         sock.setblocking(False)
         return sock
 
+    def _listening(self, on: bool) -> None:
+        """Out of file descriptors, the listener would otherwise wake the loop for ever."""
+        if self._listener.fileno() >= 0:
+            self.watch_reads(self._listener.fileno(), self._accept if on else None)
+
     def _advertised(self) -> tuple[str, int]:
         told = self._node.settings.advertise
         return parse_address(told, "advertise") if told else self.address
@@ -135,7 +141,9 @@ class Server:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                logger.warning("accept failed error=%s", error)
+                logger.warning("accept failed error=%s; trying again in %.0f s", error, ACCEPT_PAUSE_SECONDS)
+                self._listening(False)
+                self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._listening, True)
                 return
             self._welcome(sock, f"{address[0]}:{address[1]}")
 

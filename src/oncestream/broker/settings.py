@@ -89,6 +89,13 @@ class BrokerSettings:
     offsets_partitions: int = setting(8, "partitions of the offsets topic, when it is made", 1, 1_000)
     offsets_retention_ms: int = setting(604_800_000, "offsets not in use are forgotten after this", 1)
     offset_metadata_bytes_max: int = setting(4_096, "size of the metadata of a committed offset", 0)
+    transaction_timeout_ms_max: int = setting(
+        900_000, "longest time a transaction may take; a producer that asks for more is refused", 1, 2**31 - 1
+    )
+    transactional_id_expiration_ms: int = setting(
+        604_800_000, "a transactional id that nobody used for this long is forgotten", 1
+    )
+    transaction_partitions: int = setting(16, "partitions of the transaction log, when it is made", 1, 1_000)
     open_files_max: int = setting(512, "log files kept open", 16, 1_000_000)
 
 

@@ -6,11 +6,19 @@ Differs from Apache Kafka: all partitions of the topic live here, so one coordin
 from __future__ import annotations
 
 import gc
+import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from oncestream.broker.partition import Partition, SyncCallback
-from oncestream.records.batch import HEADER_SIZE, NO_PRODUCER, parse_header
+from oncestream.records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_SIZE,
+    NO_PRODUCER,
+    TRANSACTIONAL,
+    parse_header,
+)
 from oncestream.records.compression import decompress
 from oncestream.records.control import marker_of
 from oncestream.records.records import Record, build_batch
@@ -25,6 +33,9 @@ TOPIC_CONFIGS: Final = {
     "compression.type": "producer",
     "segment.bytes": "104857600",
 }
+
+_HEADER: Final = struct.Struct(">q13xh20xq6xi")  # base offset, attributes, producer id and count of a batch
+_VARINT_BYTE_MAX: Final = 0x7F
 
 
 class StateRecord(NamedTuple):
@@ -46,6 +57,9 @@ class Transaction(NamedTuple):
 
     partition: int
     producer_id: int
+
+
+Replay = Callable[[StateRecord, int, Transaction | None], None]
 
 
 class Replayer(Protocol):
@@ -120,59 +134,68 @@ def java_hash(text: str) -> int:
 
 
 def _replay(partition: Partition, replayer: Replayer) -> int:
-    log = partition.log
-    count = 0
+    log, replay = partition.log, replayer.replay
+    total = 0
     for batch in log.batches(log.start_offset):
-        header = parse_header(batch)
-        if header.is_control:
-            marker = marker_of(batch, header)
+        base_offset, attributes, producer_id, count = _HEADER.unpack_from(batch)
+        if attributes & CONTROL:
+            marker = marker_of(batch, parse_header(batch))
             if marker is not None:
-                replayer.end_transaction(Transaction(partition.index, header.producer_id), marker.commit)
+                replayer.end_transaction(Transaction(partition.index, producer_id), marker.commit)
             continue
-        transaction = Transaction(partition.index, header.producer_id) if header.is_transactional else None
-        payload = bytes(decompress(header.codec, batch[HEADER_SIZE : header.size_bytes]))
-        _replay_batch(payload, header.count, header.base_offset, transaction, replayer.replay)
-        count += header.count
-    return count
+        transaction = Transaction(partition.index, producer_id) if attributes & TRANSACTIONAL else None
+        payload = batch[HEADER_SIZE:]
+        if attributes & CODEC_MASK:
+            payload = memoryview(decompress(parse_header(batch).codec, payload))
+        try:
+            _replay_records(bytes(payload), count, base_offset, transaction, replay)
+        except IndexError:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch at offset {base_offset} is cut off") from None
+        total += count
+    return total
 
 
-def _replay_batch(
-    data: bytes,
-    count: int,
-    base_offset: int,
-    transaction: Transaction | None,
-    replay: Callable[[StateRecord, int, Transaction | None], None],
+def _replay_records(
+    data: bytes, count: int, base_offset: int, transaction: Transaction | None, replay: Replay
 ) -> None:
-    """Decodes in one loop, without an object per field: recovery is as fast as this is."""
+    """One loop, and varints of one byte read in place: recovery is as fast as this is."""
+    new = tuple.__new__  # half the price of calling the class
     position = 0
-    try:
-        for _ in range(count):
-            length, position = _varint(data, position)
-            end = position + length
-            _, position = _varint(data, position + 1)
-            offset_delta, position = _varint(data, position)
-            size, position = _varint(data, position)
-            key = data[position : position + size]
-            position += len(key)
-            size, position = _varint(data, position)
-            value = data[position : position + size] if size >= 0 else None
-            position = end
-            replay(StateRecord(key, value), base_offset + offset_delta, transaction)
-    except IndexError:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch at offset {base_offset} is cut off") from None
+    for _ in range(count):
+        size = data[position]
+        position += 1
+        if size > _VARINT_BYTE_MAX:
+            size, position = _long_varint(data, position)
+        end = position + (size >> 1)
+        position += 1  # attributes
+        while data[position] > _VARINT_BYTE_MAX:  # timestamp
+            position += 1
+        delta = data[position + 1]
+        position += 2
+        if delta > _VARINT_BYTE_MAX:
+            delta, position = _long_varint(data, position)
+        size = data[position]
+        position += 1
+        if size > _VARINT_BYTE_MAX:
+            size, position = _long_varint(data, position)
+        key = data[position : position + (size >> 1)]
+        position += size >> 1
+        size = data[position]
+        position += 1
+        if size > _VARINT_BYTE_MAX:
+            size, position = _long_varint(data, position)
+        value = None if size & 1 else data[position : position + (size >> 1)]
+        replay(new(StateRecord, (key, value)), base_offset + (delta >> 1), transaction)
+        position = end
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    byte = data[position]
-    position += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position
-    value = byte & 0x7F
-    shift = 7
+def _long_varint(data: bytes, position: int) -> tuple[int, int]:
+    """A varint of more than one byte, the first of which lies before `position`; zigzag is left to the caller."""
+    value, shift = data[position - 1] & _VARINT_BYTE_MAX, 7
     while True:
         byte = data[position]
         position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
+        value |= (byte & _VARINT_BYTE_MAX) << shift
+        if byte <= _VARINT_BYTE_MAX:
+            return value, position
         shift += 7

@@ -11,7 +11,8 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 LENGTH_MAX: Final = 249
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-INTERNAL: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+INTERNAL: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 

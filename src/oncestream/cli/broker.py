@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -45,6 +46,13 @@ def start(
     _serve(load_settings(config, flags=flags), verbose)
 
 
+def _raise_file_limit() -> None:
+    """Connections and log files together need more than the usual 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def _pairs(texts: list[str]) -> dict[str, object]:
     from oncestream.errors import BadSetting
 
@@ -71,6 +79,7 @@ def _serve(settings: BrokerSettings, verbose: bool) -> None:
         host, port = address
         typer.echo(f"{READY_PREFIX}{f'[{host}]' if ':' in host else host}:{port}")
 
+    _raise_file_limit()
     loop = new_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -23,10 +23,7 @@ class LeaderEpochs:
     def __init__(self, folder: Path, disk: Disk) -> None:
         self._path = folder / FILE_NAME
         self._disk = disk
-        self._starts: list[EpochStart] = []
-        for line in read_lines(self._path) or []:
-            epoch, offset = line.split(" ")
-            self._starts.append(EpochStart(int(epoch), int(offset)))
+        self._starts = _read(self._path)
 
     @property
     def latest(self) -> int:
@@ -75,3 +72,12 @@ class LeaderEpochs:
         content = lines_of([f"{epoch} {offset}" for epoch, offset in self._starts])
         # The first epoch is found again in the batches; a bump must outlive a power cut.
         self._disk.replace_file(self._path, content, durable=self.latest > 0)
+
+
+def _read(path: Path) -> list[EpochStart]:
+    """Nothing if the file is damaged: recovery finds epochs again in the batches."""
+    try:
+        pairs = [line.split(" ") for line in read_lines(path) or []]
+        return [EpochStart(int(epoch), int(offset)) for epoch, offset in pairs]
+    except ValueError:
+        return []

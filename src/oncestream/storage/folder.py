@@ -50,6 +50,7 @@ class DataFolder:
         self._clock_ms = clock_ms
         self._disk = disk
         self._pool = FilePool()
+        self._gone: set[Partition] = set()
         self._clean = (path / CLEAN_SHUTDOWN).exists()
         self._checkpoints = {
             name: read_offsets(path / name) for name in (RECOVERY_POINTS, START_OFFSETS, CLEANER_OFFSETS)
@@ -76,10 +77,9 @@ class DataFolder:
 
     def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
         """Opens a partition's log, or creates it; recovers it if the last stop was not clean."""
+        key = (topic, partition)
+        assert key not in self.logs, f"{key} is open already"
         folder = self.path / f"{topic}-{partition}"
-        folder.mkdir(exist_ok=True)
-        if read_topic_id(folder) != topic_id:
-            write_topic_id(folder, topic_id, self._disk)
         place = LogPlace(
             topic=topic,
             partition=partition,
@@ -90,14 +90,11 @@ class DataFolder:
             clock_ms=self._clock_ms,
             persist_offsets=self._write_offsets,
         )
-        key = (topic, partition)
-        known = Checkpointed(
-            clean=self._clean,
-            recovery_point=self._checkpoints[RECOVERY_POINTS].get(key, 0),
-            start_offset=self._checkpoints[START_OFFSETS].get(key, 0),
-            first_dirty_offset=self._checkpoints[CLEANER_OFFSETS].get(key),
-        )
-        log = Log(place, load_log(place, config, known), config)
+        try:
+            self._prepare(folder, key, topic_id)
+            log = Log(place, load_log(place, config, self._known_of(key)), config)
+        except OSError as error:
+            raise DataFolderUnusable(folder=folder, reason=error) from error
         self.logs[key] = log
         return log
 
@@ -112,6 +109,7 @@ class DataFolder:
 
     def delete_log(self, log: Log) -> None:
         """Removes a log for good; what a crash leaves of it is removed at the next start."""
+        log.retire()
         self._forget((log.topic, log.partition))
         for path in log.folder.iterdir():
             self._pool.drop(str(path))
@@ -129,24 +127,58 @@ class DataFolder:
 
     def checkpoint(self) -> None:
         """Writes recovery points, start offsets and cleaner offsets, where they changed."""
-        for log in self.logs.values():
-            if log.failed is None:
+        try:
+            for log in self._healthy().values():
                 log.flush_indexes()
-        self._write(RECOVERY_POINTS, {key: log.synced_offset for key, log in self._healthy().items()})
-        self._write_offsets()
+            self._write(RECOVERY_POINTS, {key: log.synced_offset for key, log in self._healthy().items()})
+            self._write_offsets()
+        except OSError as error:
+            raise DataFolderUnusable(folder=self.path, reason=error) from error
 
     def close(self) -> None:
         """Makes everything durable, and leaves the marker of a clean stop if every log is sound."""
         if self._lock_fd < 0:
             return
-        for log in self.logs.values():
-            log.close()
-        self.checkpoint()
-        if len(self._healthy()) == len(self.logs):
-            self._disk.replace_file(self.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
-        self._pool.clear()
-        os.close(self._lock_fd)
-        self._lock_fd = -1
+        try:
+            for log in self.logs.values():
+                log.close()
+            self.checkpoint()
+            if self._is_sound():
+                self._disk.replace_file(self.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Lets go of the folder as it is, as a crash would: the next start recovers its logs."""
+        if self._lock_fd >= 0:
+            self._pool.clear()
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def _prepare(self, folder: Path, key: Partition, topic_id: bytes) -> None:
+        """Makes a new log's folder; it must not take over what is on record of a deleted one of its name."""
+        if not folder.exists():
+            self._gone.add(key)
+            for name, offsets in self._checkpoints.items():
+                if key in offsets:
+                    self._write(name, {other: offset for other, offset in offsets.items() if other != key})
+            folder.mkdir()
+        self._gone.discard(key)
+        if read_topic_id(folder) != topic_id:
+            write_topic_id(folder, topic_id, self._disk)
+
+    def _known_of(self, key: Partition) -> Checkpointed:
+        return Checkpointed(
+            clean=self._clean,
+            recovery_point=self._checkpoints[RECOVERY_POINTS].get(key, 0),
+            start_offset=self._checkpoints[START_OFFSETS].get(key, 0),
+            first_dirty_offset=self._checkpoints[CLEANER_OFFSETS].get(key),
+        )
+
+    def _is_sound(self) -> bool:
+        """Whether the next start may skip recovery: no log failed, none was left unrecovered this time."""
+        unopened = {(topic, partition) for topic, partition, _ in self.partition_folders()} - self.logs.keys()
+        return len(self._healthy()) == len(self.logs) and (self._clean or not unopened)
 
     def _healthy(self) -> dict[Partition, Log]:
         return {key: log for key, log in self.logs.items() if log.failed is None}
@@ -171,7 +203,7 @@ class DataFolder:
         kept = {
             key: offset
             for key, offset in self._checkpoints[name].items()
-            if key not in self.logs or self.logs[key].failed is not None
+            if key not in self._gone and (key not in self.logs or self.logs[key].failed is not None)
         }
         offsets = kept | offsets
         if offsets != self._checkpoints[name] or not (self.path / name).exists():
@@ -180,8 +212,7 @@ class DataFolder:
 
     def _forget(self, key: Partition) -> None:
         self.logs.pop(key, None)
-        for offsets in self._checkpoints.values():
-            offsets.pop(key, None)
+        self._gone.add(key)
 
     def _rename(self, folder: Path, kind: str) -> Path:
         tail = f"-{folder.name.rpartition('-')[2]}.{os.urandom(16).hex()}-{kind}"

@@ -1,27 +1,29 @@
-"""A partition's log: append, read, look up, sync, delete. Everything but SyncTicket.run is the owner's thread's."""
+"""A partition's log: append, sync, retain, compact. All on its owner's thread but the `run` of tickets and jobs."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from oncestream.records.batch import LOG_APPEND_TIME, BatchHeader, check_batch, parse_header, stamp
 from oncestream.records.control import EndMarker, build_marker
-from oncestream.storage import lookup
 from oncestream.storage.compaction import CompactionJob, plan_compaction
 from oncestream.storage.config import LogConfig
-from oncestream.storage.files import FileSlice
-from oncestream.storage.index import AbortedTransaction, TimestampOffset
 from oncestream.storage.place import LoadedLog, LogPlace
-from oncestream.storage.producers import BatchTrace, OpenTransaction, ProducerInfo
-from oncestream.storage.retention import segments_to_delete
+from oncestream.storage.producers import BatchTrace
+from oncestream.storage.reading import LogReader
+from oncestream.storage.retention import segments_below, segments_to_delete
 from oncestream.storage.segment import Segment, segment_path
 from oncestream.storage.snapshot import write_snapshot
 from oncestream.storage.swap import swap_in
 from oncestream.storage.sync import SyncTicket, Unsynced
 from oncestream.storage.validation import check_client_batch, check_timestamp, prepare
 from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+logger = logging.getLogger("oncestream.storage")
 
 
 class Appended(NamedTuple):
@@ -34,28 +36,18 @@ class Appended(NamedTuple):
     duplicate: bool
 
 
-class Log:
+class Log(LogReader):
     """One partition. State changes only after the write that it describes succeeded."""
 
     def __init__(self, place: LogPlace, loaded: LoadedLog, config: LogConfig) -> None:
+        super().__init__(loaded)
         self.topic = place.topic
         self.partition = place.partition
         self.topic_id = place.topic_id
         self.folder = place.folder
-        self.start_offset = loaded.start_offset
-        self.end_offset = loaded.end_offset
-        self.synced_offset = loaded.end_offset
         self.first_dirty_offset = loaded.first_dirty_offset
-        self.damage = loaded.damage
-        self.failed: KafkaError | None = None
-        if loaded.damage is not None:
-            self.failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(loaded.damage))
         self.config = config
         self._place = place
-        self._segments = loaded.segments
-        self._producers = loaded.producers
-        self._epochs = loaded.epochs
-        self.leader_epoch = loaded.epochs.latest
         self._unsynced = Unsynced(place.folder, place.disk, new_folder=loaded.is_new)
         self._compacting = False
 
@@ -68,25 +60,12 @@ class Log:
         self._config = config
         self._opens_batches = config.opens_batches
 
-    @property
-    def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._segments)
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """First offset of the oldest open transaction. See `stable_offset` for what readers may see."""
-        return next(iter(self._producers.open), None)
-
-    @property
-    def first_segment_offset(self) -> int:
-        return self._segments[0].base_offset
-
     # Writing.
 
     def append(self, batch: memoryview, *, internal: bool = False) -> Appended:
         """Appends the one batch a client sent (or, internal, a coordinator made), stamping it in place."""
         if self.failed is not None:
-            raise self.failed
+            raise self._failure()
         config = self._config
         if len(batch) > config.max_message_bytes:
             message = f"batch of {len(batch)} bytes; the limit is {config.max_message_bytes}"
@@ -124,7 +103,7 @@ class Log:
     ) -> Appended:
         """Ends the producer's transaction here with a control batch."""
         if self.failed is not None:
-            raise self.failed
+            raise self._failure()
         self._producers.check_marker(producer_id, producer_epoch, coordinator_epoch)
         now_ms = self._place.clock_ms()
         marker = EndMarker(commit, coordinator_epoch)
@@ -154,59 +133,10 @@ class Log:
         if ticket.error is not None:
             raise self._fail(f"sync of {self.folder.name} failed: {ticket.error}")
         if self.failed is not None:
-            raise self.failed
+            raise self._failure()
         self._unsynced.done(ticket, self.end_offset)
         self.synced_offset = max(self.synced_offset, ticket.end_offset)
-
-    # Reading.
-
-    def read(
-        self, offset: int, max_bytes: int, upper_offset: int, *, whole_first_batch: bool = True
-    ) -> list[FileSlice]:
-        """Where in the files the batches from `offset` to below `upper_offset` lie.
-
-        At most `max_bytes`, the last batch cut if need be; the first batch whole even if it is larger,
-        or nothing if it may not be.
-        """
-        self._check_range(offset)
-        upper_offset = min(upper_offset, self.end_offset if self.failed is None else self.synced_offset)
-        if offset >= upper_offset:
-            return []
-        return lookup.slices(
-            self._segments, offset, max_bytes, upper_offset, whole_first_batch=whole_first_batch
-        )
-
-    def batches(self, offset: int, upper_offset: int | None = None) -> Iterator[memoryview]:
-        """Whole batches, one by one: for replay and tests."""
-        self._check_range(offset)
-        upper_offset = self.end_offset if upper_offset is None else upper_offset
-        for _, batch in lookup.batches(self._segments, offset, upper_offset):
-            yield batch
-
-    def stable_offset(self, high_watermark: int) -> int:
-        """Up to where a read_committed reader may see: no open transaction, none whose end is not yet visible."""
-        unstable = self._producers.first_unstable(high_watermark)
-        return high_watermark if unstable is None else min(unstable, high_watermark)
-
-    def aborted(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        return lookup.aborted(self._segments, first_offset, upper_offset)
-
-    def offset_for_timestamp(self, timestamp_ms: int, upper_offset: int) -> TimestampOffset | None:
-        """The first record at or after a time, below `upper_offset`."""
-        return lookup.first_at_or_after(self._segments, timestamp_ms, self.start_offset, upper_offset)
-
-    def max_timestamp(self) -> TimestampOffset | None:
-        return lookup.largest_timestamp(self._segments)
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        return self._epochs.end_offset_of(epoch, self.end_offset)
-
-    def producers(self) -> list[ProducerInfo]:
-        return self._producers.describe()
-
-    def open_transactions(self) -> list[OpenTransaction]:
-        """Oldest first."""
-        return self._producers.open_transactions()
+        self._producers.forget_ended(self.synced_offset)
 
     # Giving up data.
 
@@ -215,9 +145,10 @@ class Log:
         if offset > self.end_offset or offset < 0:
             raise self._out_of_range(offset)
         if offset > self.start_offset:
-            self._move_start(offset)
-            self._place.persist_offsets()
-            self._delete_segments(segments_to_delete(self._segments, offset, _KEEP_ALL, 0))
+            with _as_storage_error(f"deleting records of {self.folder.name}"):
+                self._move_start(offset)
+                self._place.persist_offsets()
+                self._delete_segments(segments_below(self._segments, offset))
         return self.start_offset
 
     def apply_retention(self, now_ms: int) -> int:
@@ -225,16 +156,14 @@ class Log:
         if self.failed is not None:
             return 0
         self._producers.expire(now_ms, self._config.producer_id_expiration_ms)
-        live = self._segments[-1]
-        first_timestamp = live.first_timestamp()
-        if live.size_bytes and first_timestamp >= 0 and now_ms - first_timestamp > self._config.roll_ms:
-            self._roll(now_ms)
-        count = segments_to_delete(self._segments, self.start_offset, self._config, now_ms)
-        if count == len(self._segments):
-            self._roll(now_ms)
-        if count:
-            self._move_start(max(self.start_offset, self._segments[count].base_offset))
-            self._delete_segments(count)
+        with _as_storage_error(f"retention of {self.folder.name}"):
+            self._roll_if_old(now_ms)
+            count = segments_to_delete(self._segments, self.start_offset, self._config, now_ms)
+            if count == len(self._segments):
+                self._roll(now_ms)
+            if count:
+                self._move_start(max(self.start_offset, self._segments[count].base_offset))
+                self._delete_segments(count)
         return count
 
     def plan_compaction(self, now_ms: int) -> CompactionJob | None:
@@ -260,28 +189,41 @@ class Log:
     def finish_compaction(self, job: CompactionJob) -> None:
         """Puts the segments of a job that has run in the place of the old ones; call it for a failed job too."""
         self._compacting = False
-        if job.error is None and self.first_dirty_offset is None:
-            # Recovery must know, whatever happens next, that offsets may have holes from now on.
-            self.first_dirty_offset = job.first_dirty_offset
-            self._place.persist_offsets()
-        if swap_in(job, self._segments, self._place):
-            self.first_dirty_offset = job.end_offset
+        if self.failed is not None:
+            return  # what the job wrote is dropped at the next start, if the folder is still this log's
+        try:
+            if job.error is None and self.first_dirty_offset is None:
+                # Recovery must know, whatever happens next, that offsets may have holes from now on.
+                self.first_dirty_offset = job.first_dirty_offset
+                self._place.persist_offsets()
+            if swap_in(job, self._segments, self._place):
+                self.first_dirty_offset = job.end_offset
+        except OSError as error:
+            raise self._fail(f"compaction of {self.folder.name} stopped half-way: {error}") from error
 
     def flush_indexes(self) -> None:
         """Writes the live segment's new index entries to their files."""
         self._segments[-1].flush_indexes()
 
     def close(self) -> None:
-        """Everything durable, a producer snapshot at the end; the log is not used after it."""
+        """Everything durable, a producer snapshot at the end; if that fails, `failed` says why."""
         if self.failed is not None:
             return
-        ticket = self.unsynced()
-        if ticket is not None:
-            ticket.run()
-            self.synced(ticket)
-        for file in self._segments[-1].flush_indexes(closing=True):
-            self._place.disk.sync(file.fd)
-        self._snapshot()
+        try:
+            ticket = self.unsynced()
+            if ticket is not None:
+                ticket.run()
+                self.synced(ticket)
+            for file in self._segments[-1].flush_indexes(closing=True):
+                self._place.disk.sync(file.fd)
+            self._snapshot()
+        except (OSError, KafkaError) as error:
+            self._fail(f"{self.folder.name} could not be closed cleanly: {error}")
+            logger.error("%s", self.failed)
+
+    def retire(self) -> None:
+        """The log's topic is deleted: whoever still holds the log can do no harm to a new one of its name."""
+        self.failed = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.folder.name} was deleted")
 
     # Inside.
 
@@ -324,7 +266,18 @@ class Log:
     def _fail(self, message: str) -> KafkaError:
         if self.failed is None:
             self.failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
-        return self.failed
+        return self._failure()
+
+    def _failure(self) -> KafkaError:
+        """Made anew each time: an exception raised again and again would grow its traceback."""
+        assert self.failed is not None
+        return KafkaError(self.failed.code, self.failed.message)
+
+    def _roll_if_old(self, now_ms: int) -> None:
+        live = self._segments[-1]
+        first_timestamp = live.first_timestamp()
+        if live.size_bytes and first_timestamp >= 0 and now_ms - first_timestamp > self._config.roll_ms:
+            self._roll(now_ms)
 
     def _roll(self, now_ms: int) -> Segment:
         """Closes the live segment and opens an empty one at the end of the log."""
@@ -357,13 +310,10 @@ class Log:
                 Path(path).unlink(missing_ok=True)
         del self._segments[:count]
 
-    def _check_range(self, offset: int) -> None:
-        if not self.start_offset <= offset <= self.end_offset:
-            raise self._out_of_range(offset)
 
-    def _out_of_range(self, offset: int) -> KafkaError:
-        message = f"offset {offset} is outside {self.start_offset} to {self.end_offset}"
-        return KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
-
-
-_KEEP_ALL = LogConfig(cleanup_delete=False)
+@contextmanager
+def _as_storage_error(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing} failed: {error}") from error

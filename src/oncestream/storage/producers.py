@@ -164,12 +164,17 @@ class Producers:
 
     def first_unstable(self, high_watermark: int) -> int | None:
         """First offset of the oldest transaction that is open, or whose marker is not below `high_watermark`."""
-        for first_offset in [first for first, marker in self.ended.items() if marker < high_watermark]:
-            del self.ended[first_offset]
+        if self.ended:
+            self.forget_ended(high_watermark)
         oldest = next(iter(self.open), None)
         if not self.ended:
             return oldest
         return min(self.ended) if oldest is None else min(oldest, *self.ended)
+
+    def forget_ended(self, high_watermark: int) -> None:
+        """Transactions whose marker readers can see are settled."""
+        for first_offset in [first for first, marker in self.ended.items() if marker < high_watermark]:
+            del self.ended[first_offset]
 
     def load(self, producers: Iterable[Producer]) -> None:
         """Starts from a snapshot."""
@@ -197,6 +202,10 @@ class Producers:
             )
             for p in self.by_id.values()
         ]
+
+    def end_offset_of(self, producer_id: int) -> int:
+        producer = self.by_id.get(producer_id)
+        return producer.batches[-1].last_offset + 1 if producer is not None and producer.batches else 0
 
     def open_transactions(self) -> list[OpenTransaction]:
         running = [(first, self.by_id[producer_id]) for first, producer_id in self.open.items()]

@@ -71,8 +71,9 @@ def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedL
         else:
             recover_from = loaded.end_offset
     if recover_from is not None:
-        _Recovery(loaded, place, config).run(recover_from)
-    loaded.end_offset = max(loaded.end_offset, loaded.start_offset)
+        _Recovery(loaded, place, config, known.recovery_point).run(recover_from)
+    if loaded.end_offset < start_offset and loaded.damage is None:
+        _start_over(loaded, place)
     _settle_epochs(loaded, clean=known.clean or is_new)
     _remove_stray_snapshots(loaded, place.folder)
     return loaded
@@ -81,8 +82,9 @@ def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedL
 class _Recovery:
     """Scans every batch from a segment on, rebuilding indexes, producers and epochs."""
 
-    def __init__(self, loaded: LoadedLog, place: LogPlace, config: LogConfig) -> None:
+    def __init__(self, loaded: LoadedLog, place: LogPlace, config: LogConfig, durable_to: int) -> None:
         self._loaded = loaded
+        self._durable_to = durable_to
         self._place = place
         self._interval = config.index_interval_bytes
         self._holes = config.cleanup_compact or loaded.first_dirty_offset is not None
@@ -108,6 +110,10 @@ class _Recovery:
             if last:
                 break
         loaded.end_offset = loaded.segments[-1].next_offset = expected
+        if expected < self._durable_to and loaded.damage is None:
+            last_segment = loaded.segments[-1]
+            reason = f"offsets up to {self._durable_to - 1} were durable and are missing"
+            self._report(last_segment, expected, last_segment.size_bytes, reason)
 
     def _scan(self, segment: Segment, expected: int) -> Scan:
         size_bytes = os.stat(segment.path).st_size
@@ -128,9 +134,14 @@ class _Recovery:
         """The scan stopped early: a tail to cut, or damage to report."""
         loaded = self._loaded
         later = loaded.segments[number + 1 :]
-        followed = scan.misplaced or any(segment.size_bytes for segment in later) or batch_follows(scan)
+        is_tail = not (
+            scan.misplaced
+            or scan.next_offset < self._durable_to
+            or any(segment.size_bytes for segment in later)
+            or batch_follows(scan)
+        )
         del loaded.segments[number + 1 :]
-        if followed:
+        if not is_tail:
             self._report(loaded.segments[number], scan.next_offset, scan.position, scan.problem or "")
             return
         cut = scan.size_bytes - scan.position
@@ -144,9 +155,7 @@ class _Recovery:
         )
         self._place.disk.truncate(loaded.segments[number].file().fd, scan.position)
         for segment in later:
-            for path in segment.paths:
-                self._place.pool.drop(path)
-                Path(path).unlink(missing_ok=True)
+            _remove_segment(self._place, segment.base_offset)
 
     def _report(self, segment: Segment, offset: int, position: int, reason: str) -> None:
         file = Path(segment.path).name
@@ -206,7 +215,16 @@ def _new_segment(place: LogPlace, base_offset: int) -> Segment:
 
 def _remove_segment(place: LogPlace, base_offset: int) -> None:
     for path in place.folder.glob(f"{base_offset:020d}.*"):
+        place.pool.drop(str(path))
         path.unlink()
+
+
+def _start_over(loaded: LoadedLog, place: LogPlace) -> None:
+    """Everything left was deleted before the stop: the log begins, empty, where it was told to."""
+    for segment in loaded.segments:
+        _remove_segment(place, segment.base_offset)
+    loaded.segments[:] = [_new_segment(place, loaded.start_offset)]
+    loaded.end_offset = loaded.start_offset
 
 
 def _indexes_are_sane(segment: Segment) -> bool:

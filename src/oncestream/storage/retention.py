@@ -10,14 +10,15 @@ from oncestream.storage.segment import Segment
 
 def segments_to_delete(segments: Sequence[Segment], start_offset: int, config: LogConfig, now_ms: int) -> int:
     """How many segments, from the oldest on, retention gives up. It may be all of them, if not empty."""
-    count = _below_start(segments, start_offset)
+    count = segments_below(segments, start_offset)
     if config.cleanup_delete:
         count = _beyond_size(segments, config.retention_bytes, count)
         count = _beyond_age(segments, config.retention_ms, now_ms, count)
     return count
 
 
-def _below_start(segments: Sequence[Segment], start_offset: int) -> int:
+def segments_below(segments: Sequence[Segment], start_offset: int) -> int:
+    """How many segments, from the oldest on, lie wholly below the log's start."""
     count = 0
     while count + 1 < len(segments) and segments[count + 1].base_offset <= start_offset:
         count += 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from oncestream.records.batch import (
+    CODEC_MASK,
     NO_TIMESTAMP,
     BatchHeader,
     parse_header,
     stamp_timestamp_type,
 )
+from oncestream.records.compression import Codec
 from oncestream.records.records import recompress, records_of
 from oncestream.storage.config import INT64_MAX, LogConfig
 from oncestream.wire.error_codes import ErrorCode, KafkaError
@@ -19,6 +21,8 @@ def check_client_batch(header: BatchHeader) -> None:
         raise _invalid(f"batch of {header.count} records spans {header.last_offset_delta + 1} offsets")
     if header.base_offset != 0:
         raise _invalid(f"base offset of a produced batch is 0, not {header.base_offset}")
+    if header.attributes & CODEC_MASK > Codec.ZSTD:
+        raise _invalid(f"no codec has the number {header.attributes & CODEC_MASK}")
     if header.is_control:
         raise _invalid("clients may not write control records")
     if header.producer_id >= 0:

@@ -51,7 +51,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  */
 public class ClientCheck implements AutoCloseable {
     static final List<String> COMPRESSIONS = List.of("none", "gzip", "snappy", "lz4", "zstd");
-    static final long START_MS = 1_700_000_000_000L;
+    static final long START_MS = System.currentTimeMillis() - 600_000;
 
     private final String bootstrap;
     private final Admin admin;

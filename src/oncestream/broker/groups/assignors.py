@@ -67,21 +67,23 @@ DEFAULT_ASSIGNOR: Final = "uniform"
 
 
 def _level(owned: dict[str, list[Place]], takers: Mapping[bytes, list[str]]) -> None:
-    """Moves partitions from those with more to those with less until no move makes it more even."""
-    moved = True
-    while moved:
-        moved = False
-        fewest = min((len(places) for places in owned.values()), default=0)
-        for member_id in sorted(owned, key=lambda m: -len(owned[m])):
-            if len(owned[member_id]) - fewest <= 1:
-                break
-            for place in reversed(owned[member_id].copy()):
-                least = min(takers[place[0]], key=lambda m: len(owned[m]))
-                if len(owned[member_id]) - len(owned[least]) <= 1:
-                    continue
-                owned[member_id].remove(place)
-                owned[least].append(place)
-                moved = True
+    """Moves one partition at a time, from who has most, until no move makes it more even."""
+    while _move_one(owned, takers):
+        pass
+
+
+def _move_one(owned: dict[str, list[Place]], takers: Mapping[bytes, list[str]]) -> bool:
+    fewest = min((len(places) for places in owned.values()), default=0)
+    for places in sorted(owned.values(), key=len, reverse=True):
+        if len(places) - fewest <= 1:
+            return False
+        last_of_topic = {topic_id: i for i, (topic_id, _) in enumerate(places)}
+        for topic_id, i in last_of_topic.items():
+            least = min((owned[member_id] for member_id in takers[topic_id]), key=len)
+            if len(places) - len(least) > 1:
+                least.append(places.pop(i))
+                return True
+    return False
 
 
 def _grouped(places: Sequence[Place]) -> Assignment:

@@ -14,6 +14,7 @@ from oncestream.broker.state_log import StateRecord, Transaction
 from oncestream.wire.codec import decode_versioned, encode_versioned
 from oncestream.wire.embedded.offset_commit import OffsetCommitValue
 
+OFFSET_KEYS: Final = (b"\x00\x01", b"\x00\x00")  # how keys of offsets begin, today's and the oldest
 _KIND: Final = 1
 _HEAD: Final = struct.Struct(">hh")
 _SIZE: Final = struct.Struct(">h")
@@ -32,13 +33,7 @@ class Committed(NamedTuple):
     expire_ms: int = -1
 
 
-class _Entry(NamedTuple):
-    """Where in the log the commit stands, and its value as it stands there."""
-
-    position: int
-    value: bytes
-
-
+_Entry = tuple[int, bytes]  # where in the log the commit stands, and its value as it stands there
 _Positions = dict[bytes, _Entry]  # by topic and partition, as the key in the log ends
 
 
@@ -60,11 +55,11 @@ class Offsets:
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
         entry = self._groups.get(group_id, {}).get(_place(topic, partition))
-        return None if entry is None else _decode(entry.value)
+        return None if entry is None else _decode(entry[1])
 
     def of_group(self, group_id: str) -> Iterator[tuple[str, int, Committed]]:
         for place, entry in self._groups.get(group_id, {}).items():
-            yield *_unplace(place), _decode(entry.value)
+            yield *_unplace(place), _decode(entry[1])
 
     def group_ids(self) -> set[str]:
         return self._groups.keys() | self._open.keys()
@@ -93,8 +88,8 @@ class Offsets:
 
     def replay(self, record: StateRecord, position: int, transaction: Transaction | None) -> None:
         key, value = record
-        end = _HEAD.size + _SIZE.unpack_from(key, 2)[0]
-        encoded, place = key[_HEAD.size : end], key[end:]
+        end = 4 + (key[2] << 8 | key[3])
+        encoded, place = key[4:end], key[end:]
         group_id = self._last_group[1]
         if encoded != self._last_group[0]:
             group_id = encoded.decode()
@@ -105,10 +100,10 @@ class Offsets:
             positions = self._groups.get(group_id)
             if positions is None:
                 positions = self._groups[group_id] = {}
-            positions[place] = _Entry(position, value)
+            positions[place] = (position, value)
         else:
             pending = self._pending.setdefault(transaction, {}).setdefault(group_id, {})
-            pending[place] = _Entry(position, value)
+            pending[place] = (position, value)
             self._open.setdefault(group_id, set()).add(transaction)
 
     def end_transaction(self, transaction: Transaction, commit: bool) -> None:
@@ -123,7 +118,7 @@ class Offsets:
             for place, entry in pending.items():
                 newest = positions.get(place)
                 # The later commit in the log wins; compaction may have moved a plain one past the marker.
-                if newest is None or newest.position < entry.position:
+                if newest is None or newest[0] < entry[0]:
                     positions[place] = entry
 
     def _remove(self, group_id: str, place: bytes) -> None:
@@ -132,10 +127,6 @@ class Offsets:
             del self._groups[group_id]
         for transaction in self._open.get(group_id, ()):
             self._pending[transaction].get(group_id, {}).pop(place, None)
-
-
-def is_offset_key(key: bytes) -> bool:
-    return key[:2] in (b"\x00\x01", b"\x00\x00")
 
 
 def commit_record(group_id: str, topic: str, partition: int, committed: Committed) -> StateRecord:

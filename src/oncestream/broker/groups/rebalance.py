@@ -168,4 +168,5 @@ def _end_first_wait(group: ClassicGroup, delay_ms: int, left_ms: int, step: Step
 
 def _end_join_after(group: ClassicGroup, timeout_ms: int, step: Step) -> None:
     key = TimerKey(group.id, "join")
-    group.timers.set(key, step.now_ms + timeout_ms, lambda step: complete_join(group, step))
+    # At least one: it may have to be waited for again and again.
+    group.timers.set(key, step.now_ms + max(timeout_ms, 1), lambda step: complete_join(group, step))

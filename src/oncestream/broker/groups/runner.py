@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -16,7 +16,8 @@ from oncestream.storage.log import Appended
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.schema import Message
 
-_RECORDS_PER_BATCH_MAX: Final = 5_000
+_BATCH_BYTES_MAX: Final = 512 * 1024
+_RECORD_OVERHEAD_BYTES: Final = 20
 _TOLD_CODES: Final = {  # what a client can do something about, as Apache Kafka tells it
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -121,8 +122,7 @@ class Runner:
 
     def _append(self, index: int, step: Step, producer: Producer | None) -> None:
         transaction = None if producer is None else Transaction(index, producer.id)
-        for start in range(0, len(step.records), _RECORDS_PER_BATCH_MAX):
-            records = step.records[start : start + _RECORDS_PER_BATCH_MAX]
+        for records in _batches(step.records):
             appended = self._log.append(index, records, step.now_ms, producer)
             for i, record in enumerate(records):
                 self._state.replay(record, appended.base_offset + i, transaction)
@@ -138,6 +138,18 @@ class Runner:
             if told is not None:
                 _spoil(message, told.code)
             later.resolve(message)
+
+
+def _batches(records: Sequence[StateRecord]) -> Iterator[Sequence[StateRecord]]:
+    """One batch, unless that would be larger than a batch may be."""
+    start = size_bytes = 0
+    for i, (key, value) in enumerate(records):
+        record_bytes = len(key) + len(value or b"") + _RECORD_OVERHEAD_BYTES
+        if size_bytes + record_bytes > _BATCH_BYTES_MAX and i > start:
+            yield records[start:i]
+            start, size_bytes = i, 0
+        size_bytes += record_bytes
+    yield records[start:]
 
 
 def _told(error: KafkaError) -> KafkaError:

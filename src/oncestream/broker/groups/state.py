@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oncestream.broker.groups import consumer_records
 from oncestream.broker.groups.consumer_group import ConsumerGroup
-from oncestream.broker.groups.offsets import Offsets, is_offset_key
+from oncestream.broker.groups.offsets import OFFSET_KEYS, Offsets
 from oncestream.broker.state_log import StateRecord, Transaction
 from oncestream.wire.codec import decode_versioned
 from oncestream.wire.embedded.coordinator_keys import decode_group_key
@@ -27,7 +27,7 @@ class DurableState:
     __hash__ = None  # type: ignore[assignment]
 
     def replay(self, record: StateRecord, offset: int, transaction: Transaction | None) -> None:
-        if is_offset_key(record.key):
+        if record[0].startswith(OFFSET_KEYS):
             self.offsets.replay(record, offset, transaction)
             return
         key = decode_group_key(record.key)

@@ -47,11 +47,7 @@ def _create(node: Node, wanted: CreatableTopic, validate_only: bool) -> Creatabl
     check_new_name(wanted.name, node.topics)
     partitions = _partition_count(node, wanted)
     configs = _configs(wanted)
-    if node.partition_count() + partitions > node.settings.partitions_max:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"the broker holds at most {node.settings.partitions_max} partitions (setting partitions_max)",
-        )
+    check_room(node, partitions)
     if validate_only:
         entry = TopicEntry(wanted.name, NO_UUID, partitions, configs)
     else:
@@ -71,6 +67,14 @@ def _create(node: Node, wanted: CreatableTopic, validate_only: bool) -> Creatabl
             for made in topic_entries(node, entry)
         ],
     )
+
+
+def check_room(node: Node, more: int) -> None:
+    if node.partition_count() + more > node.settings.partitions_max:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"the broker holds at most {node.settings.partitions_max} partitions (setting partitions_max)",
+        )
 
 
 def _configs(wanted: CreatableTopic) -> dict[str, str]:

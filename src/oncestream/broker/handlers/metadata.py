@@ -6,6 +6,7 @@ Differs from Apache Kafka: a topic made on first use is answered at once, not wi
 from __future__ import annotations
 
 from oncestream.broker.call import Call
+from oncestream.broker.handlers.create_topics import check_room
 from oncestream.broker.node import Node, Topic
 from oncestream.broker.topic_names import check_name, check_new_name, is_internal
 from oncestream.wire.error_codes import ErrorCode, KafkaError
@@ -19,16 +20,21 @@ from oncestream.wire.messages.metadata import (
 )
 from oncestream.wire.schema import NO_UUID
 
+_IDS_FROM = 12  # versions 10 and 11 have the field but may not use it
+
 
 def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     node = call.node
     host, port = node.address
     wanted = request.topics
+    if wanted and call.version < _IDS_FROM and any(_by_id(want) for want in wanted):
+        return MetadataResponse(topics=[_refused(want) for want in wanted])
     if wanted is None or (call.version == 0 and not wanted):
         topics = [_known(node, topic) for topic in node.topics.values()]
     else:
         create = request.allow_auto_topic_creation and node.settings.auto_create_topics
-        topics = [_one(node, want, create) for want in wanted]
+        distinct = {(want.topic_id, want.name): want for want in wanted}
+        topics = [_one(node, want, create) for want in distinct.values()]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node.settings.node_id, host=host, port=port)],
         cluster_id=node.catalog.cluster_id,
@@ -38,14 +44,14 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
 
 
 def _one(node: Node, want: MetadataRequestTopic, create: bool) -> MetadataResponseTopic:
-    if want.name is None or want.topic_id != NO_UUID:
+    if _by_id(want):
         name = node.topic_name(want.topic_id)
         if name is None:
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=want.topic_id
             )
         return _known(node, node.topics[name])
-    name = want.name
+    name = want.name or ""
     try:
         topic = node.topics.get(name)
         if topic is None:
@@ -53,10 +59,21 @@ def _one(node: Node, want: MetadataRequestTopic, create: bool) -> MetadataRespon
             if not create:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
             check_new_name(name, node.topics)
+            check_room(node, node.settings.default_partitions)
             topic = node.create_topic(name, node.settings.default_partitions, {})
     except KafkaError as error:
         return MetadataResponseTopic(error_code=error.code, name=name, is_internal=is_internal(name))
     return _known(node, topic)
+
+
+def _by_id(want: MetadataRequestTopic) -> bool:
+    return want.name is None or want.topic_id != NO_UUID
+
+
+def _refused(want: MetadataRequestTopic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.INVALID_REQUEST, name=want.name or "", topic_id=want.topic_id
+    )
 
 
 def _known(node: Node, topic: Topic) -> MetadataResponseTopic:

@@ -11,15 +11,12 @@ clients try again; and one that comes after EndTxn is refused even before the ma
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping
-from typing import Final
-
 from oncestream.broker.call import Call, Hangup
 from oncestream.broker.later import Later
 from oncestream.broker.partition import Partition
 from oncestream.broker.topic_names import INTERNAL
-from oncestream.records.batch import HEADER_SIZE, TRANSACTIONAL
+from oncestream.broker.transactions.producing import Refusals, is_transactional, produce
+from oncestream.broker.transactions.state import TopicPartition
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.produce import (
     PartitionProduceData,
@@ -31,22 +28,15 @@ from oncestream.wire.messages.produce import (
 
 ACKS_ALL = -1
 _IDS_FROM = 13
-_ABORTABLE_FROM: Final = 11
-_JOINS_FROM: Final = 12
-_ATTRIBUTES: Final = 22  # where in a batch their lower byte lies
-_PRODUCER: Final = struct.Struct(">qh")
-_PRODUCER_POSITION: Final = 43
-
-_Refusals = Mapping[tuple[str, int], KafkaError]
 
 
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Later | None:
     if request.transactional_id is None:
         return _write(request, call, None)
-    return _write_in_transaction(request, request.transactional_id, call)
+    return produce(request, request.transactional_id, call, lambda refused: _write(request, call, refused))
 
 
-def _write(request: ProduceRequest, call: Call, refused: _Refusals | None) -> ProduceResponse | Later | None:
+def _write(request: ProduceRequest, call: Call, refused: Refusals | None) -> ProduceResponse | Later | None:
     """`refused`: partitions that are not in the transaction; None without a transaction."""
     waits: list[tuple[Partition, int, PartitionProduceResponse]] = []
     response = ProduceResponse()
@@ -69,7 +59,7 @@ def _append(
     data: PartitionProduceData,
     acks: int,
     call: Call,
-    refused: _Refusals | None,
+    refused: Refusals | None,
     waits: list[tuple[Partition, int, PartitionProduceResponse]],
 ) -> PartitionProduceResponse:
     try:
@@ -82,8 +72,8 @@ def _append(
         if name in INTERNAL:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
         records = data.records or b""
-        if len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & TRANSACTIONAL:
-            _check_transaction(refused, name, data.index)
+        if is_transactional(records):
+            _check_transaction(refused, TopicPartition(name, data.index))
         appended = partition.append(memoryview(records))
     except KafkaError as error:
         return PartitionProduceResponse(
@@ -98,6 +88,15 @@ def _append(
     if acks == ACKS_ALL and partition.high_watermark <= appended.last_offset:
         waits.append((partition, appended.last_offset + 1, answer))
     return answer
+
+
+def _check_transaction(refused: Refusals | None, where: TopicPartition) -> None:
+    if refused is None:
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        raise KafkaError(code, "A transactional batch needs a transactional id.")
+    error = refused.get(where)
+    if error is not None:
+        raise error
 
 
 def _when_durable(

@@ -90,7 +90,7 @@ def _commit(
         else:
             refuse(error)
 
-    committed.then(lambda _: transactions.when_durable(request.transactional_id, joined))
+    committed.then(lambda _: transactions.ledger.when_durable(request.transactional_id, joined))
 
 
 def _check_topic(

@@ -53,9 +53,7 @@ def _write(want: WritableTxnMarker, call: Call, done: Callable[[], None]) -> Wri
             place = WritableTxnMarkerPartitionResult(partition_index=index)
             told.partitions.append(place)
 
-            def written(
-                error: KafkaError | None, place: WritableTxnMarkerPartitionResult = place
-            ) -> None:
+            def written(error: KafkaError | None, place: WritableTxnMarkerPartitionResult = place) -> None:
                 if error is not None:
                     place.error_code = error.code
                 done()

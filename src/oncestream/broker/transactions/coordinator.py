@@ -6,16 +6,15 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from oncestream.broker.state_log import Producer, StateLog, StateRecord
-from oncestream.broker.topic_names import TRANSACTIONS_TOPIC
+from oncestream.broker.state_log import Producer
 from oncestream.broker.transactions import markers
 from oncestream.broker.transactions.end import complete, end, fence
+from oncestream.broker.transactions.flush import when_flushed
 from oncestream.broker.transactions.initialize import first_seen, initialize
 from oncestream.broker.transactions.join import join, verify
-from oncestream.broker.transactions.record import encode_transaction, tombstone
+from oncestream.broker.transactions.ledger import Ledger
 from oncestream.broker.transactions.recovery import reconcile
 from oncestream.broker.transactions.state import State, TopicPartition, Transaction
-from oncestream.broker.transactions.states import load
 from oncestream.broker.transactions.timeouts import Timeouts
 from oncestream.broker.transactions.waits import Waits
 from oncestream.wire.error_codes import ErrorCode, KafkaError
@@ -27,15 +26,8 @@ logger = logging.getLogger("oncestream.broker")
 
 EXPIRY_INTERVAL_MS_MAX: Final = 3_600_000
 BUSY_MS: Final = 1_000
-_TOLD: Final = {  # what a client can do something about, as Apache Kafka tells it
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
 
 Tell = Callable[[Transaction | KafkaError], None]
-Written = Callable[[KafkaError | None], None]
 
 
 class TransactionCoordinator:
@@ -44,11 +36,11 @@ class TransactionCoordinator:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._clock = node.clock
-        self._log = StateLog(node, TRANSACTIONS_TOPIC, node.settings.transaction_partitions)
+        self.ledger = Ledger(node)
+        self.states = self.ledger.states
         self._flushing: set[str] = set()  # their data go to the disk before the end is decided
         self.waits = Waits(node.loop)
         self.timeouts = Timeouts(node.loop, node.clock, self._on_due)
-        self.states = load(self._log)
         self._recover()
         self._expiry = node.loop.call_later(self._expiry_interval_ms / 1000, self._expire_again)
 
@@ -86,7 +78,7 @@ class TransactionCoordinator:
 
         def work() -> None:
             txn = self.join(transactional_id, producer, partitions, client_version)
-            self.when_durable(transactional_id, lambda error: tell(error or txn))
+            self.ledger.when_durable(transactional_id, lambda error: tell(error or txn))
 
         self._try(transactional_id, work, tell)
 
@@ -107,9 +99,9 @@ class TransactionCoordinator:
                 new_producer_id=self._node.new_producer_id,
             )
             if ended is txn:
-                self.when_durable(transactional_id, lambda error: tell(error or txn))
+                self.ledger.when_durable(transactional_id, lambda error: tell(error or txn))
             elif commit:
-                self._flush_data(ended, tell)
+                self._commit(ended, tell)
             else:
                 self._decide(ended, tell)
 
@@ -124,13 +116,12 @@ class TransactionCoordinator:
         partitions: frozenset[TopicPartition],
         client_version: int,
     ) -> Transaction:
-        """As `add`, but at once: see `when_durable`. CONCURRENT_TRANSACTIONS: see `when_settled`."""
+        """As `add`, but at once: see `ledger.when_durable`. CONCURRENT_TRANSACTIONS: see `when_settled`."""
         txn = self._find(transactional_id)
         self._check_not_flushing(transactional_id)
         joined = join(txn, producer, partitions, client_version, self._clock.now_ms())
         if joined is not txn:
-            self._append(encode_transaction(joined), transactional_id)
-            self.states.put(joined)
+            self.ledger.put(joined)
             if txn.state is not State.ONGOING:
                 self.timeouts.watch(transactional_id, joined.due_ms)
         return joined
@@ -139,12 +130,6 @@ class TransactionCoordinator:
         """The partitions that are in the transaction of this producer."""
         self._check_not_flushing(transactional_id)
         return verify(self._find(transactional_id), producer)
-
-    def when_durable(self, transactional_id: str, callback: Written) -> None:
-        """Calls back when all that was decided about the id so far is durable."""
-        self._log.when_durable(
-            self._log.partition_of(transactional_id), lambda error: callback(_told(error))
-        )
 
     def when_settled(
         self, transactional_id: str, resume: Callable[[], None], give_up: Callable[[], None]
@@ -206,40 +191,19 @@ class TransactionCoordinator:
         if made.state is State.PREPARE_ABORT:
             self._decide(made, aborted)
         else:
-            self._write(made, lambda error: tell(error or made))
+            self.ledger.write(made, lambda error: tell(error or made))
 
-    def _flush_data(self, ended: Transaction, tell: Tell) -> None:
-        """What is to be committed must be on the disk before the decision is."""
-        unsynced = []
-        for where in ended.partitions:
-            partition = self._node.partition(*where)
-            if partition is not None:
-                written = partition.log.end_offset_of(ended.producer_id)
-                if partition.high_watermark < written:
-                    unsynced.append((partition, written))
-        if not unsynced:
-            self._decide(ended, tell)
-            return
-        left = len(unsynced)
-        failed: list[KafkaError] = []
-
+    def _commit(self, ended: Transaction, tell: Tell) -> None:
         def flushed(error: KafkaError | None) -> None:
-            nonlocal left
-            left -= 1
-            if error is not None:
-                failed.append(error)
-            if left:
-                return
             self._flushing.discard(ended.id)
-            if failed:
-                tell(failed[0])
-                self.waits.settle(ended.id)
-            else:
+            if error is None:
                 self._decide(ended, tell)
+            else:
+                tell(error)
+                self.waits.settle(ended.id)
 
         self._flushing.add(ended.id)
-        for partition, written in unsynced:
-            partition.when_synced(written, flushed)
+        when_flushed(self._node, ended, flushed)
 
     def _decide(self, ended: Transaction, tell: Tell) -> None:
         """Makes the decision durable, tells it, and carries it out."""
@@ -252,34 +216,18 @@ class TransactionCoordinator:
             tell(complete(ended, ended.updated_ms))
             self._carry_out(ended)
 
-        self._write(ended, written)
+        self.ledger.write(ended, written)
 
     def _carry_out(self, ended: Transaction) -> None:
         """Markers first, all of them durable: only then may the log forget that they are owed."""
 
         def marked(error: KafkaError | None) -> None:
             if error is None:
-                self._write(complete(ended, self._clock.now_ms()), lambda _: None)
+                self.ledger.write(complete(ended, self._clock.now_ms()), lambda _: None)
             self.waits.settle(ended.id)
 
         marker = markers.Marker(ended.producer, ended.state is State.PREPARE_COMMIT)
         markers.write_everywhere(self._node, marker, ended.partitions, marked)
-
-    def _write(self, txn: Transaction, then: Written) -> None:
-        try:
-            self._append(encode_transaction(txn), txn.id)
-        except KafkaError as error:
-            then(error)
-            return
-        self.states.put(txn)
-        self.when_durable(txn.id, then)
-
-    def _append(self, record: StateRecord, transactional_id: str) -> None:
-        try:
-            self._log.append(self._log.partition_of(transactional_id), [record], self._clock.now_ms())
-        except KafkaError as error:
-            logger.error("transaction log failed transactional_id=%s: %s", transactional_id, error)
-            raise _told(error) from error
 
     # -- questions ----------------------------------------------------------------------------
 
@@ -336,8 +284,7 @@ class TransactionCoordinator:
             if txn.state is not State.ONGOING and not txn.state.is_ending and txn.updated_ms <= before_ms
         ]
         for transactional_id in idle:
-            self._append(tombstone(transactional_id), transactional_id)
-            self.states.forget(transactional_id)
+            self.ledger.forget(transactional_id)
             logger.info("transactional id expired transactional_id=%s", transactional_id)
 
     def _expire_again(self) -> None:
@@ -351,14 +298,12 @@ class TransactionCoordinator:
 
     def _recover(self) -> None:
         for txn in reconcile(self._node, self.states):
-            self._write(txn, lambda _: None)
+            self.ledger.write(txn, lambda _: None)
         for txn in list(self.states):
             if txn.state.is_ending:
-                logger.info("transaction is carried out transactional_id=%s state=%s", txn.id, txn.state.label)
+                logger.info(
+                    "transaction is carried out transactional_id=%s state=%s", txn.id, txn.state.label
+                )
                 self._carry_out(txn)
             elif txn.state is State.ONGOING:
                 self.timeouts.watch(txn.id, txn.due_ms)
-
-
-def _told(error: KafkaError | None) -> KafkaError | None:
-    return None if error is None else KafkaError(_TOLD.get(error.code, error.code), error.message)

@@ -57,9 +57,7 @@ def fence(
     if server_version >= VERSION_EPOCH_BUMP:
         return _decide(txn, False, now_ms, txn.started_ms, new_producer_id)
     epoch = min(txn.epoch + 1, EPOCH_MAX)
-    return txn.move_to(
-        State.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=NO_EPOCH, version=VERSION_OLD
-    )
+    return txn.move_to(State.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=NO_EPOCH, version=VERSION_OLD)
 
 
 def complete(txn: Transaction, now_ms: int) -> Transaction:

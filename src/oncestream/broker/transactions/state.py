@@ -96,6 +96,4 @@ class Transaction:
 
     def move_to(self, state: State, now_ms: int, **changes: Any) -> Transaction:
         assert state in LEGAL[self.state], f"transactional id {self.id}: {self.state.name} -> {state.name}"
-        return replace(
-            self, state=state, updated_ms=now_ms, previous_producer_id=self.producer_id, **changes
-        )
+        return replace(self, state=state, updated_ms=now_ms, previous_producer_id=self.producer_id, **changes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oncestream.broker.state_log import Replayer, StateLog, StateRecord
+from oncestream.broker.state_log import StateLog, StateRecord
 from oncestream.broker.state_log import Transaction as LogTransaction
 from oncestream.broker.transactions.record import decode_id, decode_transaction
 from oncestream.broker.transactions.state import Transaction
@@ -53,13 +53,13 @@ def load(log: StateLog) -> States:
     return states
 
 
-class _Newest(Replayer):
+class _Newest:
     """The last value of every key."""
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes | None] = {}
 
-    def replay(self, record: StateRecord, _offset: int, _transaction: LogTransaction | None) -> None:
+    def replay(self, record: StateRecord, offset: int, transaction: LogTransaction | None) -> None:  # noqa: ARG002
         self.values[record.key] = record.value
 
     def end_transaction(self, transaction: LogTransaction, commit: bool) -> None:

@@ -1,0 +1,48 @@
+"""UpdateFeatures (57), versions 0-2: choose the level of a feature, all of the request or none of it.
+
+Differs from Apache Kafka: only transaction.version can be changed.
+"""
+
+from __future__ import annotations
+
+from oncestream.broker.call import Call
+from oncestream.broker.catalog import set_feature
+from oncestream.broker.features import UpgradeType, check_change, levels_in_force
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+
+def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:
+    catalog = call.node.catalog
+    current = levels_in_force(catalog.features)
+    code, message = ErrorCode.NONE, None
+    try:
+        for update in request.feature_updates:
+            kind = _kind(update, call.version)
+            check_change(update.feature, update.max_version_level, kind, current.get(update.feature, 0))
+    except KafkaError as error:
+        code, message = error.code, error.message
+    if code is ErrorCode.NONE and request.feature_updates and not request.validate_only:
+        changes = [
+            set_feature(update.feature, update.max_version_level) for update in request.feature_updates
+        ]
+        catalog.commit(changes, call.node.clock.now_ms())
+    return UpdateFeaturesResponse(
+        error_code=code,
+        error_message=message,
+        results=[
+            UpdatableFeatureResult(feature=update.feature, error_code=code, error_message=message)
+            for update in request.feature_updates
+        ],
+    )
+
+
+def _kind(update: FeatureUpdateKey, version: int) -> int:
+    if version == 0:
+        return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+    return update.upgrade_type

@@ -1,0 +1,105 @@
+"""The read side of a log: fetches, look-ups, and what transactions let readers see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oncestream.storage import lookup
+from oncestream.storage.files import FileSlice
+from oncestream.storage.index import AbortedTransaction, TimestampOffset
+from oncestream.storage.place import LoadedLog
+from oncestream.storage.producers import OpenTransaction, ProducerInfo
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+
+class LogReader:
+    """What can be asked of a log. `Log` adds what changes it."""
+
+    def __init__(self, loaded: LoadedLog) -> None:
+        self.start_offset = loaded.start_offset
+        self.end_offset = loaded.end_offset
+        self.synced_offset = loaded.end_offset
+        self.leader_epoch = loaded.epochs.latest
+        self.damage = loaded.damage
+        self.failed: KafkaError | None = None
+        if loaded.damage is not None:
+            self.failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(loaded.damage))
+        self._segments = loaded.segments
+        self._producers = loaded.producers
+        self._epochs = loaded.epochs
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """First offset of the oldest open transaction. See `stable_offset` for what readers may see."""
+        return next(iter(self._producers.open), None)
+
+    @property
+    def first_segment_offset(self) -> int:
+        return self._segments[0].base_offset
+
+    def read(
+        self, offset: int, max_bytes: int, upper_offset: int, *, whole_first_batch: bool = True
+    ) -> list[FileSlice]:
+        """Where in the files the batches from `offset` to below `upper_offset` lie.
+
+        At most `max_bytes`, the last batch cut if need be; the first batch whole even if it is larger,
+        or nothing if it may not be.
+        """
+        self._check_range(offset)
+        upper_offset = min(upper_offset, self.end_offset if self.failed is None else self.synced_offset)
+        if offset >= upper_offset:
+            return []
+        try:
+            return lookup.slices(
+                self._segments, offset, max_bytes, upper_offset, whole_first_batch=whole_first_batch
+            )
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"reading failed: {error}") from error
+
+    def batches(self, offset: int, upper_offset: int | None = None) -> Iterator[memoryview]:
+        """Whole batches, one by one: for replay and tests."""
+        self._check_range(offset)
+        upper_offset = self.end_offset if upper_offset is None else upper_offset
+        for _, batch in lookup.batches(self._segments, offset, upper_offset):
+            yield batch
+
+    def stable_offset(self, high_watermark: int) -> int:
+        """Up to where a read_committed reader may see: no open transaction, none whose end is not yet visible."""
+        unstable = self._producers.first_unstable(high_watermark)
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    def aborted(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        return lookup.aborted(self._segments, first_offset, upper_offset)
+
+    def offset_for_timestamp(self, timestamp_ms: int, upper_offset: int) -> TimestampOffset | None:
+        """The first record at or after a time, below `upper_offset`."""
+        return lookup.first_at_or_after(self._segments, timestamp_ms, self.start_offset, upper_offset)
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        return lookup.largest_timestamp(self._segments)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        return self._epochs.end_offset_of(epoch, self.end_offset)
+
+    def producers(self) -> list[ProducerInfo]:
+        return self._producers.describe()
+
+    def end_offset_of(self, producer_id: int) -> int:
+        """Just after the last record of this producer that is remembered; 0 if none is."""
+        return self._producers.end_offset_of(producer_id)
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Oldest first."""
+        return self._producers.open_transactions()
+
+    def _check_range(self, offset: int) -> None:
+        if not self.start_offset <= offset <= self.end_offset:
+            raise self._out_of_range(offset)
+
+    def _out_of_range(self, offset: int) -> KafkaError:
+        message = f"offset {offset} is outside {self.start_offset} to {self.end_offset}"
+        return KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)

@@ -1,0 +1,167 @@
+"""Damaged frames of every API and version: each ends in an answer or a closed connection, never in a hang."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+
+from oncestream.broker import server
+from oncestream.broker.apis import APIS
+from oncestream.wire.api import ApiKey
+from oncestream.wire.messages.api_versions import ApiVersionsRequest
+from tests.broker.conftest import StartBroker
+from tests.broker.kit import Wire, batch, create_topic, fetch, fetch_request, frame_of, produce, values_of
+from tests.broker.random_messages import MessageMaker
+
+SEED: Final = int(os.environ.get("ONCESTREAM_FUZZ_SEED", "20261115"))
+DEADLINE_S: Final = 20.0
+CONNECTIONS: Final = 8
+PIPELINED: Final = 8
+VARIANTS: Final = 12
+DAMAGED_LENGTHS: Final = 0.002  # such a frame may end by the stall time only
+SETTINGS: Final = {
+    "durability": "os",
+    "fetch_wait_ms_max": 5,
+    "stall_ms_max": 200,
+    "partitions_max": 300,
+    "group_session_timeout_ms_min": 1,
+    "group_session_timeout_ms_max": 50,
+    "consumer_group_session_timeout_ms": 50,
+}
+
+_LENGTH: Final = struct.Struct(">i")
+_CORRELATION_ID: Final = struct.Struct(">i")
+_END: Final = 0x5EED_BEEF & 0x7FFF_FFFF  # correlation id of the good request behind every group
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "frames", [pytest.param(3_000, id="quick"), pytest.param(100_000, marks=pytest.mark.slow, id="slow")]
+)
+def test_every_damaged_frame_ends_in_an_answer_or_a_closed_connection(
+    frames: int,
+    start_broker: StartBroker,
+    warnings_logged: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "SWEEP_SECONDS", 0.05)
+    broker = start_broker(**SETTINGS)
+    with Wire(broker.bootstrap_servers) as wire:
+        topics = [create_topic(wire, name, 3) for name in ("fuzz-a", "fuzz-b")]
+        produce(wire, "fuzz-a", batch(b"before"))
+    rng = random.Random(SEED)
+    maker = MessageMaker(rng, [topic.name or "" for topic in topics], [topic.topic_id for topic in topics])
+    victims = MessageMaker(rng, ["fuzz-victim"], [])
+    pool = [
+        frame_of((victims if key is ApiKey.DELETE_TOPICS else maker).request(api.request, version), version)
+        for key, api in APIS.items()
+        for version in api.request.__versions__
+        if api.version_min <= version <= api.version_max
+        for _ in range(VARIANTS)
+    ]
+    fuzz(broker.bootstrap_servers, _damaged(rng, pool), frames)
+    unexpected = [line for line in warnings_logged() if not line.startswith("connection closed peer=")]
+    assert unexpected == [], f"seed {SEED}"
+    with Wire(broker.bootstrap_servers) as wire:
+        topic = create_topic(wire, "after-the-fuzz").name or ""
+        assert produce(wire, topic, batch(b"after")).base_offset == 0
+        assert values_of(fetch(wire, fetch_request(topic)).records) == [b"after"]
+
+
+def fuzz(bootstrap: str, source: Iterator[bytes], frames: int) -> None:
+    """Sends frames over several connections until so many have come to an end."""
+    fuzzers = [_Fuzzer(bootstrap, source) for _ in range(CONNECTIONS)]
+    try:
+        while (done := sum(fuzzer.done for fuzzer in fuzzers)) < frames:
+            by_socket = {fuzzer.wire.sock: fuzzer for fuzzer in fuzzers}
+            readable, _, _ = select.select(list(by_socket), [], [], DEADLINE_S)
+            for sock in readable:
+                by_socket[sock].receive()
+            for fuzzer in fuzzers:
+                silent_s = time.monotonic() - fuzzer.began
+                told = [frame.hex() for frame in fuzzer.in_flight]
+                assert silent_s < DEADLINE_S, f"seed {SEED}: {done} done, then neither answer nor end: {told}"
+    finally:
+        for fuzzer in fuzzers:
+            fuzzer.wire.close()
+
+
+class _Fuzzer:
+    """One connection that sends groups of damaged frames, each with a good request behind it.
+
+    The good one's answer ends the group, also for those that are owed no answer. A closed connection ends
+    the first unanswered frame; those behind it, which the broker has not seen, are sent again.
+    """
+
+    def __init__(self, bootstrap: str, source: Iterator[bytes]) -> None:
+        self._bootstrap = bootstrap
+        self._source = source
+        self.done = 0
+        self.in_flight: deque[bytes] = deque()
+        self._connect()
+
+    def receive(self) -> None:
+        try:
+            data = self.wire.sock.recv(1 << 20)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self._closed()
+            return
+        self._received += data
+        while len(self._received) >= 8:
+            stop = 4 + _LENGTH.unpack_from(self._received)[0]
+            if len(self._received) < stop:
+                return
+            (correlation_id,) = _CORRELATION_ID.unpack_from(self._received, 4)
+            del self._received[:stop]
+            if correlation_id == _END:
+                self.done += len(self.in_flight)
+                self.in_flight.clear()
+                self._send_group()
+            elif self.in_flight:
+                self.in_flight.popleft()
+                self.done += 1
+
+    def _closed(self) -> None:
+        self.wire.close()
+        if self.in_flight:
+            self.in_flight.popleft()
+            self.done += 1
+        self._connect()
+
+    def _connect(self) -> None:
+        self.wire = Wire(self._bootstrap, DEADLINE_S)
+        self._received = bytearray()
+        self._send_group()
+
+    def _send_group(self) -> None:
+        while len(self.in_flight) < PIPELINED:
+            self.in_flight.append(next(self._source))
+        self.began = time.monotonic()
+        try:
+            self.wire.sock.sendall(b"".join(self.in_flight) + frame_of(ApiVersionsRequest(), 0, _END))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # what came before the close is still to be read
+
+
+def _damaged(rng: random.Random, pool: list[bytes]) -> Iterator[bytes]:
+    while True:
+        frame = bytearray(rng.choice(pool))
+        if rng.random() < DAMAGED_LENGTHS:
+            frame[rng.randrange(4)] ^= 1 << rng.randrange(8)
+        elif rng.random() < 0.3:
+            del frame[rng.randrange(4, len(frame)) :]
+            frame[:4] = _LENGTH.pack(len(frame) - 4)
+        else:
+            for _ in range(rng.choice((1, 1, 2, 5))):
+                frame[rng.randrange(4, len(frame))] ^= 1 << rng.randrange(8)
+        yield bytes(frame)

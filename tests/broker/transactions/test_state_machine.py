@@ -1,0 +1,363 @@
+"""Random interleavings of producers, flushes, timeouts and crashes: what was promised holds, always."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from oncestream.broker.settings import Durability
+from oncestream.broker.transactions.ledger import Ledger
+from oncestream.broker.transactions.state import State, TopicPartition
+from oncestream.records.records import Record, build_batch
+from oncestream.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from oncestream.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from oncestream.wire.messages.end_txn import EndTxnRequest
+from oncestream.wire.messages.init_producer_id import InitProducerIdRequest
+from oncestream.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncestream.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from oncestream.wire.schema import Message
+from tests.broker.transactions.world import PARTITIONS, TOPIC, World
+
+NAMES = ["red", "green"]
+TIMEOUT_MS = 10_000
+COME_AGAIN = {19, 51}  # NOT_ENOUGH_REPLICAS, CONCURRENT_TRANSACTIONS
+
+
+@dataclass
+class Txn:
+    """What its producer knows about one transaction."""
+
+    number: int
+    name: str
+    values: list[tuple[int, bytes]] = field(default_factory=list)  # all of them acknowledged, or it never commits
+    offset: bool = False
+    fate: str = "open"  # open, committing (asked for, not answered), committed, aborted
+
+
+@dataclass
+class Step:
+    """A request that has to be answered before the producer goes on; after a crash it is sent again."""
+
+    request: Message
+    version: int
+    done: Any
+    sent: bool = False
+
+
+class Writer:
+    """A producer that follows the protocol: in transaction version 2, or as old clients do."""
+
+    def __init__(self, machine: Machine, name: str, new_protocol: bool) -> None:
+        self.machine, self.name, self.new_protocol = machine, name, new_protocol
+        self.id = self.epoch = -1
+        self.sequences: Counter[int] = Counter()
+        self.added: set[int | str] = set()
+        self.steps: list[Step] = []
+        self.dead = False
+        self.begin()
+        request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=TIMEOUT_MS)
+        self.do(request, 5 if new_protocol else 0, self.take)
+
+    def begin(self) -> None:
+        self.txn = Txn(next(self.machine.numbers), self.name)
+        self.added = set()
+        self.machine.txns.append(self.txn)
+
+    # -- what it does -------------------------------------------------------------------------
+
+    def produce(self, index: int) -> None:
+        value = b"%d:%d" % (self.txn.number, next(self.machine.numbers))
+        if not self.new_protocol and index not in self.added:
+            topics = [AddPartitionsToTxnTopic(name=TOPIC, partitions=[index])]
+            add = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self.name,
+                v3_and_below_producer_id=self.id,
+                v3_and_below_producer_epoch=self.epoch,
+                v3_and_below_topics=topics,
+            )
+            self.do(add, 0, lambda _: self.added.add(index))
+        records = build_batch(
+            [Record(0, self.machine.world.clock.ms, b"k", value)],
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            base_sequence=self.sequences[index],
+            transactional=True,
+        )
+        self.sequences[index] += 1
+        data = TopicProduceData(
+            name=TOPIC, partition_data=[PartitionProduceData(index=index, records=bytes(records))]
+        )
+        request = ProduceRequest(transactional_id=self.name, acks=-1, timeout_ms=10**6, topic_data=[data])
+        txn = self.txn
+        self.do(request, 12 if self.new_protocol else 9, lambda _: txn.values.append((index, value)))
+
+    def commit_offset(self) -> None:
+        if not self.new_protocol and "offsets" not in self.added:
+            add = AddOffsetsToTxnRequest(
+                transactional_id=self.name,
+                producer_id=self.id,
+                producer_epoch=self.epoch,
+                group_id=self.name,
+            )
+            self.do(add, 0, lambda _: self.added.add("offsets"))
+        where = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=self.txn.number)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.name,
+            group_id=self.name,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[where])],
+        )
+        txn = self.txn
+        self.do(request, 5 if self.new_protocol else 3, lambda _: setattr(txn, "offset", True))
+
+    def end(self, commit: bool) -> None:
+        request = EndTxnRequest(
+            transactional_id=self.name, producer_id=self.id, producer_epoch=self.epoch, committed=commit
+        )
+        if commit:
+            self.txn.fate = "committing"
+
+        def ended(answer: Any) -> None:
+            self.txn.fate = "committed" if commit else "aborted"
+            self.begin()
+            self.take(answer)
+
+        self.do(request, 5 if self.new_protocol else 1, ended)
+
+    # -- how it does it -----------------------------------------------------------------------
+
+    def do(self, request: Message, version: int, done: Any) -> None:
+        self.steps.append(Step(request, version, done))
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Sends the next step, if the one before is answered."""
+        while self.steps and not self.steps[0].sent and not self.dead:
+            step = self.steps[0]
+            step.sent = True
+            later = self.machine.world.send(step.request, step.version)
+            later.then(lambda answer, step=step: self.answered(step, answer))
+            if not later.resolved:
+                return
+
+    def answered(self, step: Step, answer: Any) -> None:
+        code = _code(answer)
+        if code in COME_AGAIN:
+            step.sent = False
+        elif code:
+            self.dead = True
+        else:
+            self.steps.remove(step)
+            step.done(answer)
+            self.go_on()
+
+    def take(self, answer: Any) -> None:
+        if answer.producer_id >= 0 and (answer.producer_id, answer.producer_epoch) != (self.id, self.epoch):
+            self.id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.sequences.clear()
+
+    def crashed(self) -> None:
+        for step in self.steps:
+            step.sent = False
+
+    @property
+    def idle(self) -> bool:
+        return not self.steps and not self.dead
+
+
+class Machine(RuleBasedStateMachine):
+    """Transactional producers against a broker that crashes."""
+
+    durability = Durability.FSYNC
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.numbers = itertools.count(1)
+        self.txns: list[Txn] = []
+        self.writers: list[Writer] = []
+        self.stable = [0] * PARTITIONS
+        self.seen: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+        self.world = World(self.folder, durability=self.durability)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        try:
+            self.check_the_end()
+        finally:
+            self.world.stop()
+            shutil.rmtree(self.folder)
+
+    # -- what happens -------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(NAMES), new_protocol=st.booleans())
+    def a_producer_comes(self, name: str, new_protocol: bool) -> None:
+        self.writers.append(Writer(self, name, new_protocol))
+
+    @precondition(lambda self: any(w.idle for w in self.writers))
+    @rule(data=st.data(), index=st.integers(0, PARTITIONS - 1))
+    def a_record_is_written(self, data: st.DataObject, index: int) -> None:
+        self.pick(data).produce(index)
+
+    @precondition(lambda self: any(w.idle for w in self.writers))
+    @rule(data=st.data())
+    def an_offset_is_committed(self, data: st.DataObject) -> None:
+        self.pick(data).commit_offset()
+
+    @precondition(lambda self: any(w.idle and w.txn.values for w in self.writers))
+    @rule(data=st.data(), commit=st.sampled_from([True, True, False]))
+    def a_transaction_ends(self, data: st.DataObject, commit: bool) -> None:
+        data.draw(st.sampled_from([w for w in self.writers if w.idle and w.txn.values])).end(commit)
+
+    @precondition(lambda self: bool(self.world.commits.dirty))
+    @rule(data=st.data())
+    def a_partition_is_flushed(self, data: st.DataObject) -> None:
+        self.world.commits.flush(data.draw(st.sampled_from(list(self.world.commits.dirty))))
+
+    @rule()
+    def everything_is_flushed(self) -> None:
+        self.world.flush_all()
+
+    @rule(ms=st.sampled_from([1, 500, 1_000, 4_000, TIMEOUT_MS]))
+    def time_passes(self, ms: int) -> None:
+        self.world.wait(ms)
+        for writer in self.writers:
+            writer.go_on()
+
+    @rule()
+    def the_broker_is_killed(self) -> None:
+        self.world.kill()
+        self.restarted()
+
+    @precondition(lambda self: self.durability is Durability.FSYNC)
+    @rule(data=st.data())
+    def the_power_is_lost(self, data: st.DataObject) -> None:
+        self.world.lose_power(lambda count: data.draw(st.integers(0, count)))
+        self.restarted()
+
+    def restarted(self) -> None:
+        for writer in self.writers:
+            writer.crashed()
+            writer.go_on()
+
+    def pick(self, data: st.DataObject) -> Writer:
+        return data.draw(st.sampled_from([w for w in self.writers if w.idle]))
+
+    # -- what holds ---------------------------------------------------------------------------
+
+    @invariant()
+    def the_log_says_what_is_in_force(self) -> None:
+        if hasattr(self, "world"):
+            assert Ledger(self.world.node).states == self.world.node.transactions.states
+
+    @invariant()
+    def readers_of_committed_data_never_see_less_than_before(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        for index, partition in enumerate(self.world.data_partitions):
+            assert partition.last_stable_offset >= self.stable[index]
+            self.stable[index] = partition.last_stable_offset
+            now = self.world.committed(index)
+            assert now[: len(self.seen[index])] == self.seen[index]
+            self.seen[index] = now
+
+    @invariant()
+    def nothing_uncommitted_is_seen(self) -> None:
+        if hasattr(self, "world"):
+            may_be_seen = {t.number for t in self.txns if t.fate in ("committing", "committed")}
+            for values in self.seen:
+                assert {_number(value) for value in values} <= may_be_seen
+
+    @invariant()
+    def every_open_transaction_has_its_coordinator(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        states = self.world.node.transactions.states
+        owners = {txn.producer_id: txn for txn in states if txn.state is State.ONGOING or txn.state.is_ending}
+        for index, partition in enumerate(self.world.data_partitions):
+            running = partition.log.open_transactions()
+            assert len({open_.producer_id for open_ in running}) == len(running)
+            for open_ in running:
+                assert TopicPartition(TOPIC, index) in owners[open_.producer_id].partitions
+
+    def check_the_end(self) -> None:
+        """Everybody stops; timeouts end what is open."""
+        self.world.flush_all()
+        self.world.wait(10 * TIMEOUT_MS)
+        self.world.flush_all()
+        seen = [(i, value) for i in range(PARTITIONS) for value in self.world.committed(i)]
+        assert len(set(seen)) == len(seen), "a record is there twice"
+        for txn in self.txns:
+            visible = [value for value in seen if _number(value[1]) == txn.number]
+            if txn.fate == "committed" or (txn.fate == "committing" and visible):
+                assert sorted(visible) == sorted(txn.values)
+            else:
+                assert visible == []
+        for partition in self.world.data_partitions:
+            assert partition.last_stable_offset == partition.log.end_offset
+        self.check_offsets({_number(value) for _, value in seen})
+
+    def check_offsets(self, visible: set[int]) -> None:
+        for name in NAMES:
+            mine = [t.number for t in self.txns if t.name == name and t.offset and t.number in visible]
+            found = self.world.node.groups.state.offsets.get(name, TOPIC, 0)
+            assert (None if found is None else found.offset) == max(mine, default=None)
+
+
+def _code(answer: Any) -> int:
+    """The first error of an answer."""
+    if hasattr(answer, "results_by_topic_v3_and_below"):
+        (topic,) = answer.results_by_topic_v3_and_below
+        return int(topic.results_by_partition[0].partition_error_code)
+    if hasattr(answer, "responses"):
+        return int(answer.responses[0].partition_responses[0].error_code)
+    if hasattr(answer, "topics"):
+        return int(answer.topics[0].partitions[0].error_code)
+    return int(answer.error_code)
+
+
+def _number(value: bytes) -> int:
+    return int(value.partition(b":")[0])
+
+
+class OsMachine(Machine):
+    durability = Durability.OS
+
+
+QUICK = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+DEEP = settings(
+    max_examples=1_500, stateful_step_count=80, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+TestDurable = Machine.TestCase
+TestDurable.settings = QUICK
+TestNotFlushing = OsMachine.TestCase
+TestNotFlushing.settings = QUICK
+
+
+@pytest.mark.slow
+class TestDurableDeep(Machine.TestCase):  # type: ignore[name-defined,misc]
+    settings = DEEP
+
+
+@pytest.mark.slow
+class TestNotFlushingDeep(OsMachine.TestCase):  # type: ignore[name-defined,misc]
+    settings = DEEP
