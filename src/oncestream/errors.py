@@ -45,7 +45,7 @@ class LogCorrupt(OncestreamError):
     """A log is damaged before its tail: data that was acknowledged cannot be read."""
 
     cause = "log {folder} is damaged at offset {offset} (byte {position} of {file}): {reason}"
-    suggestion = "restore that file from a backup, or delete the records before it with DeleteRecords"
+    suggestion = "what lies before it can be read; restore the file from a backup, or delete the topic"
     exit_code = 4
 
 

@@ -257,9 +257,9 @@ def create_topic(
     assert made.error_code == 0, made
 
     def usable() -> bool:
-        probe = fetch_request(name, partition=partitions - 1)
+        probes = (fetch_request(name, partition=index) for index in range(partitions))
         known = metadata(wire, [name])[0]
-        return known.error_code == 0 and fetch(wire, probe).error_code == 0
+        return known.error_code == 0 and all(fetch(wire, probe).error_code == 0 for probe in probes)
 
     wait_until(usable)
     return metadata(wire, [name])[0]

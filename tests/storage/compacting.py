@@ -22,7 +22,8 @@ def put(store: Store, key: bytes, value: bytes | None, **producer: int) -> None:
 
 def roll(store: Store) -> None:
     """Everything written so far gets into closed, stable segments."""
-    store.log._roll(store.clock.now_ms)
+    if max(store.log_folder.glob("*.log")).stat().st_size:
+        store.log._roll(store.clock.now_ms)
     store.sync()
 
 

@@ -47,14 +47,11 @@ class Catalog:
         self.names: dict[bytes, str] = {}
         self.deleted_ids: set[bytes] = set()
         self.next_producer_id = 0
-        self.cluster_id = ""
         self.features: dict[str, int] = {}  # those that were set to a level
         for batch in log.batches(log.start_offset):
             for record in records_of(batch):
                 value = None if record.value is None else json.loads(record.value)
                 self.replay(Change((record.key or b"").decode(), value))
-        if not self.cluster_id:
-            self.commit([Change("cluster", {"id": _new_cluster_id()})])
 
     def commit(self, changes: Iterable[Change], now_ms: int = 0) -> None:
         """Makes the changes durable, all or none, then applies them."""
@@ -73,8 +70,6 @@ class Catalog:
         value = change.value
         if kind == "topic":
             self._replay_topic(bytes.fromhex(rest), value)
-        elif kind == "cluster" and value is not None:
-            self.cluster_id = str(value["id"])
         elif kind == "feature" and value is not None:
             self.features[rest] = int(str(value["level"]))
         elif kind == "producer_ids" and value is not None:
@@ -127,7 +122,3 @@ def new_topic_id() -> bytes:
         made[8] = (made[8] & 0x3F) | 0x80
         if base64.urlsafe_b64encode(made)[:1] != b"-":
             return bytes(made)
-
-
-def _new_cluster_id() -> str:
-    return base64.urlsafe_b64encode(new_topic_id()).decode().rstrip("=")

@@ -46,6 +46,8 @@ class Housekeeping:
             await asyncio.sleep(0)
         for log in self._logs():
             await self._compact(log, now_ms)
+            if not self._node.durable:
+                await self._flush(log)
         self._node.folder.checkpoint()
 
     def _logs(self) -> Iterator[Log]:
@@ -60,4 +62,14 @@ class Housekeeping:
             return
         await self._node.loop.run_in_executor(None, job.run)
         log.finish_compaction(job)
-        logger.info("compaction topic=%s partition=%d", log.topic, log.partition)
+        if job.error is not None:
+            logger.error("compaction failed topic=%s partition=%d: %s", log.topic, log.partition, job.error)
+            return
+        logger.info("compacted topic=%s partition=%d to_offset=%d", log.topic, log.partition, job.end_offset)
+
+    async def _flush(self, log: Log) -> None:
+        """With durability=os nobody else flushes, and recovery after a crash would have to read ever more."""
+        ticket = log.unsynced()
+        if ticket is not None:
+            await self._node.loop.run_in_executor(None, ticket.run)
+            log.synced(ticket)

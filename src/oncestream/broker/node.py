@@ -27,7 +27,7 @@ from oncestream.broker.group_commit import GroupCommit
 from oncestream.broker.partition import Partition
 from oncestream.broker.settings import BrokerSettings, Durability
 from oncestream.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from oncestream.errors import BadSetting
+from oncestream.errors import BadSetting, DataFolderUnusable
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
 from oncestream.storage.folder import DataFolder
@@ -70,7 +70,9 @@ class Node:
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._check_topic_defaults()
-        self.folder = DataFolder.open(settings.data, clock_ms=clock.now_ms, disk=disk)
+        self.folder = DataFolder.open(
+            settings.data, clock_ms=clock.now_ms, disk=disk, open_files_max=settings.open_files_max
+        )
         try:
             self.commits = GroupCommit(loop, settings.sync_threads)
             self.catalog = self._open_catalog()
@@ -129,7 +131,11 @@ class Node:
         """Makes a topic whose name, size and configurations were checked before."""
         entry = TopicEntry(name, new_topic_id(), partitions, dict(configs))
         self.catalog.commit([put_topic(entry)], self.clock.now_ms())
-        topic = self._open_topic(entry)
+        try:
+            topic = self._open_topic(entry)
+        except DataFolderUnusable as error:
+            self.catalog.commit([drop_topic(entry)], self.clock.now_ms())
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         if self._groups is not None:
             self._groups.topics_changed()
         return topic
@@ -137,8 +143,13 @@ class Node:
     def add_partitions(self, topic: Topic, total: int) -> None:
         entry = replace(topic.entry, partitions=total)
         self.catalog.commit([put_topic(entry)], self.clock.now_ms())
+        try:
+            more = [self._open_partition(entry, i) for i in range(len(topic.partitions), total)]
+        except DataFolderUnusable as error:
+            self.catalog.commit([put_topic(topic.entry)], self.clock.now_ms())
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         topic.entry = entry
-        topic.partitions += [self._open_partition(entry, i) for i in range(len(topic.partitions), total)]
+        topic.partitions += more
         if self._groups is not None:
             self._groups.topics_changed()
 
@@ -170,15 +181,6 @@ class Node:
 
     def partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self.topics.values())
-
-    def effective_configs(self, entry: TopicEntry) -> dict[str, str]:
-        """What holds for a topic: Kafka's defaults, the broker's, then its own."""
-        known = {
-            name: spec.default
-            for name, spec in topic_configs.TABLE.items()
-            if name not in topic_configs.HIDDEN
-        }
-        return {**known, **self.settings.topic_defaults, **entry.configs}
 
     def log_config(self, entry: TopicEntry) -> LogConfig:
         return topic_configs.log_config(
@@ -230,8 +232,3 @@ class Node:
     def _open_partition(self, entry: TopicEntry, index: int) -> Partition:
         log = self.folder.open_log(entry.name, index, entry.id, self.log_config(entry))
         return Partition(entry.name, index, log, self.commits.request if self.durable else None)
-
-
-def unknown_topic(version_has_ids: bool) -> KafkaError:
-    code = ErrorCode.UNKNOWN_TOPIC_ID if version_has_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return KafkaError(code, "This server does not host this topic-partition.")

@@ -24,7 +24,7 @@ from oncestream.storage.checkpoints import (
 )
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
-from oncestream.storage.files import FilePool
+from oncestream.storage.files import OPEN_FILES_MAX, FilePool
 from oncestream.storage.log import Log
 from oncestream.storage.place import LogPlace
 from oncestream.storage.recovery import Checkpointed, load_log
@@ -42,14 +42,16 @@ DELETED_FOLDER: Final = re.compile(rf".+-\d+\.[0-9a-f]{{32}}-{DELETE_SUFFIX}")
 class DataFolder:
     """One broker's data. Made by `open`, which locks it; `close` leaves the marker of a clean stop."""
 
-    def __init__(self, path: Path, lock_fd: int, clock_ms: Callable[[], int], disk: Disk) -> None:
+    def __init__(
+        self, path: Path, lock_fd: int, clock_ms: Callable[[], int], disk: Disk, open_files_max: int
+    ) -> None:
         self.path = path
         self.logs: dict[Partition, Log] = {}
         self.identity = read_or_make_identity(path, disk)
         self._lock_fd = lock_fd
         self._clock_ms = clock_ms
         self._disk = disk
-        self._pool = FilePool()
+        self._pool = FilePool(open_files_max)
         self._gone: set[Partition] = set()
         self._clean = (path / CLEAN_SHUTDOWN).exists()
         self._checkpoints = {
@@ -63,12 +65,19 @@ class DataFolder:
                 shutil.rmtree(leftover)
 
     @classmethod
-    def open(cls, path: Path, *, clock_ms: Callable[[], int], disk: Disk = REAL_DISK) -> DataFolder:
+    def open(
+        cls,
+        path: Path,
+        *,
+        clock_ms: Callable[[], int],
+        disk: Disk = REAL_DISK,
+        open_files_max: int = OPEN_FILES_MAX,
+    ) -> DataFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             lock_fd = _lock(path)
             try:
-                return cls(path, lock_fd, clock_ms, disk)
+                return cls(path, lock_fd, clock_ms, disk, open_files_max)
             except BaseException:
                 os.close(lock_fd)
                 raise

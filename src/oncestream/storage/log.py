@@ -282,6 +282,7 @@ class Log(LogReader):
     def _roll(self, now_ms: int) -> Segment:
         """Closes the live segment and opens an empty one at the end of the log."""
         old = self._segments[-1]
+        assert old.size_bytes, "two segments cannot have one base offset"
         files = old.flush_indexes(closing=True)
         self._snapshot()
         place = self._place

@@ -111,7 +111,7 @@ class MemoryLog:
                 if isinstance(entry[0], Transaction):
                     replayer.end_transaction(entry[0], bool(entry[1]))
                 else:
-                    replayer.replay(entry[0], offset, cast("Transaction | None", entry[1]))
+                    replayer.replay(entry[0], offset, entry[1])
         return sum(map(len, self.partitions))
 
 

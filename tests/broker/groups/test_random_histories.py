@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from oncestream.broker.groups.classic_group import ClassicGroup
 from oncestream.broker.state_log import Producer
@@ -280,10 +287,8 @@ TestConsumerHistory.settings = settings(max_examples=60, stateful_step_count=30,
 
 
 @pytest.mark.slow
-class TestManyClassicHistories(ClassicHistory.TestCase):  # type: ignore[misc, name-defined]
-    settings = settings(max_examples=2_000, stateful_step_count=60, deadline=None)
-
-
-@pytest.mark.slow
-class TestManyConsumerHistories(ConsumerHistory.TestCase):  # type: ignore[misc, name-defined]
-    settings = settings(max_examples=2_000, stateful_step_count=50, deadline=None)
+@pytest.mark.parametrize("history", [ClassicHistory, ConsumerHistory])
+def test_many_long_histories(history: type[RuleBasedStateMachine]) -> None:
+    run_state_machine_as_test(
+        history, settings=settings(max_examples=600, stateful_step_count=60, deadline=None)
+    )

@@ -26,7 +26,7 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
         )
     host, port = node.address
     return DescribeClusterResponse(
-        cluster_id=node.catalog.cluster_id,
+        cluster_id=node.folder.identity.cluster_id,
         controller_id=node.settings.node_id,
         brokers=[DescribeClusterBroker(broker_id=node.settings.node_id, host=host, port=port)],
     )

@@ -37,7 +37,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
         topics = [_one(node, want, create) for want in distinct.values()]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node.settings.node_id, host=host, port=port)],
-        cluster_id=node.catalog.cluster_id,
+        cluster_id=node.folder.identity.cluster_id,
         controller_id=node.settings.node_id,
         topics=topics,
     )
