@@ -33,7 +33,7 @@ def main() -> int:
             peer.start()
         failures = compare(plan, peers)
     rows = [row for load in plan for rows in load.figures for row in rows]
-    report(f"Embedded broker against Apache Kafka {KAFKA_VERSION}", "broker", rows, failures)
+    report(f"Embedded broker against Apache Kafka {KAFKA_VERSION}", "broker", rows, failures, scale)
     return 1 if failures else 0
 
 

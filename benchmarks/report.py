@@ -18,7 +18,7 @@ from rich.table import Table
 from benchmarks.comparison import Row
 
 RESULTS: Final = Path(__file__).parent / "results"
-WIDTH_MIN: Final = 120
+WIDTH_MIN: Final = 160
 GOOD: Final = "#2e8540"
 BAD: Final = "#c0392b"
 PLAIN: Final = "#5b6b7b"
@@ -28,7 +28,7 @@ PLOT_PX: Final = 420
 DECADES: Final = 2.0  # the plot runs from a ratio of 1/100 to 100
 
 
-def report(title: str, name: str, rows: Sequence[Row], failures: Mapping[str, str]) -> None:
+def report(title: str, name: str, rows: Sequence[Row], failures: Mapping[str, str], scale: float) -> None:
     """Print the table and write results/<name>.json and results/<name>.svg."""
     console = Console()
     console.width = max(console.width, WIDTH_MIN)
@@ -36,7 +36,9 @@ def report(title: str, name: str, rows: Sequence[Row], failures: Mapping[str, st
     for load, reason in failures.items():
         console.print(f"[red]could not be measured: {load}: {reason}")
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(_document(title, rows, failures), indent=2) + "\n")
+    (RESULTS / f"{name}.json").write_text(
+        json.dumps(_document(title, rows, failures) | {"scale": scale}, indent=2) + "\n"
+    )
     (RESULTS / f"{name}.svg").write_text(_plot(title, [row for row in rows if row.measured]))
     console.print(f"kept in {RESULTS / name}.json and .svg")
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from oncestream.broker.runner import new_loop, run_broker
-from oncestream.broker.settings import BrokerSettings, load_settings
+from oncestream.broker.settings import ENVIRONMENT_PREFIX, BrokerSettings, load_settings
 from oncestream.errors import BrokerFailed, OncestreamError
 
 START_SECONDS_MAX: Final = 60.0
@@ -141,7 +141,8 @@ class Broker:
         command = [sys.executable, "-m", "oncestream.cli.main", "broker", "start"]
         for name, value in self._flags.items():
             command += ["--set", f"{name}={_flag_text(value)}"]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=None, text=True)  # noqa: S603
+        ours = {key: text for key, text in os.environ.items() if not key.startswith(ENVIRONMENT_PREFIX)}
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, env=ours, text=True)  # noqa: S603
         self._child = child
         assert child.stdout is not None
         line = child.stdout.readline()

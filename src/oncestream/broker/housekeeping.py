@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from oncestream.broker.node import Node
 from oncestream.storage.log import Log
+from oncestream.wire.error_codes import KafkaError
 
 logger = logging.getLogger("oncestream.broker")
 
@@ -17,11 +18,15 @@ class Housekeeping:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._in_thread: asyncio.Future[None] | None = None
         self._task = node.loop.create_task(self._run())
 
     async def close(self) -> None:
+        """Waits for what a thread is doing: nobody may write to a folder that is closed."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        if self._in_thread is not None:
+            await asyncio.wait([self._in_thread])
 
     async def _run(self) -> None:
         while True:
@@ -45,9 +50,9 @@ class Housekeeping:
                 )
             await asyncio.sleep(0)
         for log in self._logs():
-            await self._compact(log, now_ms)
             if not self._node.durable:
                 await self._flush(log)
+            await self._compact(log, now_ms)
         self._node.folder.checkpoint()
 
     def _logs(self) -> Iterator[Log]:
@@ -60,7 +65,7 @@ class Housekeeping:
         job = log.plan_compaction(now_ms)
         if job is None:
             return
-        await self._node.loop.run_in_executor(None, job.run)
+        await self._run_in_thread(job.run)
         log.finish_compaction(job)
         if job.error is not None:
             logger.error("compaction failed topic=%s partition=%d: %s", log.topic, log.partition, job.error)
@@ -71,5 +76,12 @@ class Housekeeping:
         """With durability=os nobody else flushes, and recovery after a crash would have to read ever more."""
         ticket = log.unsynced()
         if ticket is not None:
-            await self._node.loop.run_in_executor(None, ticket.run)
-            log.synced(ticket)
+            await self._run_in_thread(ticket.run)
+            try:
+                log.synced(ticket)
+            except KafkaError as error:
+                logger.error("flush failed topic=%s partition=%d: %s", log.topic, log.partition, error.message)
+
+    async def _run_in_thread(self, work: Callable[[], None]) -> None:
+        self._in_thread = self._node.loop.run_in_executor(None, work)
+        await asyncio.shield(self._in_thread)

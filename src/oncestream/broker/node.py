@@ -73,18 +73,19 @@ class Node:
         self.folder = DataFolder.open(
             settings.data, clock_ms=clock.now_ms, disk=disk, open_files_max=settings.open_files_max
         )
+        self.commits = GroupCommit(loop, settings.sync_threads)
         try:
-            self.commits = GroupCommit(loop, settings.sync_threads)
             self.catalog = self._open_catalog()
             self._open_topics()
+            self._producer_id_next = self._producer_id_end = self.catalog.next_producer_id
+            if OFFSETS_TOPIC in self.topics:
+                self.groups  # noqa: B018 - read before the first client comes
+            if TRANSACTIONS_TOPIC in self.topics:
+                self.transactions  # noqa: B018 - what was about to end is ended
         except BaseException:
+            self.commits.close()
             self.folder.abandon()
             raise
-        self._producer_id_next = self._producer_id_end = self.catalog.next_producer_id
-        if OFFSETS_TOPIC in self.topics:
-            self.groups  # noqa: B018 - read before the first client comes
-        if TRANSACTIONS_TOPIC in self.topics:
-            self.transactions  # noqa: B018 - what was about to end is ended
 
     # -- look-ups, on the hot path ------------------------------------------------------------
 

@@ -202,10 +202,18 @@ def _to_table(value: object, _meta: Mapping[str, Any]) -> dict[str, str]:
     """A TOML table, or `name=value,name=value` from the environment or a flag; the values are checked later."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    pairs = [part.partition("=") for part in str(value).split(",") if part.strip()]
-    if any(not equals for _, equals, _ in pairs):
-        raise ValueError(f"{value!r} is not name=value,name=value")
-    return {key.strip(): item.strip() for key, _, item in pairs}
+    table: dict[str, str] = {}
+    last = ""
+    for part in filter(str.strip, str(value).split(",")):
+        key, equals, item = part.partition("=")
+        if equals:
+            last = key.strip()
+            table[last] = item.strip()
+        elif last:
+            table[last] += f",{part.strip()}"  # a value that is itself a list
+        else:
+            raise ValueError(f"{value!r} is not name=value,name=value")
+    return table
 
 
 def _plain(item: object) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from oncestream.broker.state_log import Producer
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tests.broker.groups.kit import World
@@ -208,11 +209,23 @@ def test_members_commit_in_their_epoch_only(world: World) -> None:
     world.beat("a", 0, topics=["t"])
     assert world.commit(1, "a", 1) == ErrorCode.NONE
     assert world.commit(2, "a", 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert world.commit(2, "a", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert world.commit(2, "a", 2, producer=Producer(1, 0)) == ErrorCode.ILLEGAL_GENERATION
     assert world.commit(2, "b", 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert world.commit(2, "a", 1, version=8) == ErrorCode.UNSUPPORTED_VERSION
     assert world.commit(2) == ErrorCode.UNKNOWN_MEMBER_ID
     world.beat("a", -1)
     assert world.commit(3) == ErrorCode.NONE
+
+
+def test_a_member_may_commit_in_an_older_epoch_what_it_has_owned_since(world: World) -> None:
+    world.beat("a", 0, topics=["t"])
+    world.make_topic("t", 5)
+    assert world.beat("a", 1).member_epoch == 2
+    world.restart()
+    assert world.commit(1, "a", 1, partition=0) == ErrorCode.NONE
+    assert world.commit(1, "a", 1, partition=4) == ErrorCode.STALE_MEMBER_EPOCH
+    assert world.commit(1, "a", 2, partition=4) == ErrorCode.NONE
 
 
 def test_a_group_survives_a_restart_with_epochs_and_assignments(world: World) -> None:

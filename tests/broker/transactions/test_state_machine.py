@@ -214,9 +214,12 @@ class Machine(RuleBasedStateMachine):
         self.writers.append(Writer(self, name, new_protocol))
 
     @precondition(lambda self: any(w.idle for w in self.writers))
-    @rule(data=st.data(), index=st.integers(0, PARTITIONS - 1))
-    def a_record_is_written(self, data: st.DataObject, index: int) -> None:
+    @rule(data=st.data(), index=st.integers(0, PARTITIONS - 1), flushed=st.booleans())
+    def a_record_is_written(self, data: st.DataObject, index: int, flushed: bool) -> None:
+        """It may be on the disk before the note that its partition has joined is."""
         self.pick(data).produce(index)
+        if flushed:
+            self.world.commits.flush(self.world.data_partitions[index])
 
     @precondition(lambda self: any(w.idle for w in self.writers))
     @rule(data=st.data())
@@ -231,13 +234,13 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: any(w.idle for w in self.writers))
     @rule(data=st.data(), index=st.integers(0, PARTITIONS - 1), commit=st.booleans())
     def a_transaction_is_decided(self, data: st.DataObject, index: int, commit: bool) -> None:
-        """Its markers are written, but not flushed."""
+        """Its markers are written, but not flushed; whatever the coordinator noted is."""
         writer = self.pick(data)
         writer.produce(index)
         self.world.flush_all()
         if writer.idle:
             writer.end(commit)
-        for partition in self.world.node.topics[TRANSACTIONS_TOPIC].partitions:
+        for partition in 2 * self.world.node.topics[TRANSACTIONS_TOPIC].partitions:
             self.world.commits.flush(partition)
 
     @precondition(lambda self: bool(self.world.commits.dirty))
@@ -252,6 +255,9 @@ class Machine(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([1, 1_000, 4_000]))
     def time_passes(self, ms: int) -> None:
         self.world.wait(ms)
+
+    @rule()
+    def producers_send_again_what_was_not_answered(self) -> None:
         for writer in self.writers:
             writer.go_on()
 
@@ -269,7 +275,6 @@ class Machine(RuleBasedStateMachine):
     def restarted(self) -> None:
         for writer in self.writers:
             writer.crashed()
-            writer.go_on()
 
     def pick(self, data: st.DataObject) -> Writer:
         return data.draw(st.sampled_from([w for w in self.writers if w.idle]))

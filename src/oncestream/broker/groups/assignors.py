@@ -11,9 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from oncestream.broker.groups.consumer_group import Assignment
-
-Place = tuple[bytes, int]
+from oncestream.broker.groups.consumer_group import Assignment, Place
 
 
 class Subscriber(NamedTuple):

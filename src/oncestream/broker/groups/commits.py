@@ -65,7 +65,7 @@ def commit(
             _check(group, who, transactional=False)
             _keep_alive(group, who, step)
         elif group is not None:
-            _check_consumer(group, who, version)
+            commits = _check_consumer(coordinator, group, who, commits, version)
         elif who.generation >= 0:
             newer = version >= _MEMBER_EPOCHS_SINCE
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION)
@@ -92,7 +92,7 @@ def commit_in_transaction(
         if isinstance(group, ClassicGroup):
             _check(group, who, transactional=True)
         elif group is not None:
-            _check_consumer(group, who, None)
+            commits = _check_consumer(coordinator, group, who, commits, None)
         elif who.generation >= 0:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     except KafkaError as error:
@@ -136,19 +136,33 @@ def _check(group: ClassicGroup, who: Committer, *, transactional: bool) -> None:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def _check_consumer(group: ConsumerGroup, who: Committer, version: int | None) -> None:
-    """`version` of OffsetCommit; None for a commit in a transaction, which knows generations only."""
+def _check_consumer(
+    coordinator: GroupCoordinator,
+    group: ConsumerGroup,
+    who: Committer,
+    commits: Sequence[Commit],
+    version: int | None,
+) -> Sequence[Commit]:
+    """The commits that are fine; `version` None: in a transaction, where errors are those of generations."""
     if who.generation < 0 and group.is_empty:
-        return
+        return commits
     group.member(who.member_id)
     if version is not None and version < _MEMBER_EPOCHS_SINCE:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    stale = ErrorCode.ILLEGAL_GENERATION if version is None else ErrorCode.STALE_MEMBER_EPOCH
     try:
-        group.check_epoch(who.member_id, who.generation)
+        group.check_commit_epoch(who.member_id, who.generation)
     except KafkaError:
-        if version is None:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from None
-        raise
+        raise KafkaError(stale) from None
+    fine = []
+    for made in commits:
+        topic = coordinator.topics.get(made.topic)
+        place = (b"" if topic is None else topic.id, made.partition)
+        if group.may_commit(who.member_id, who.generation, place):
+            fine.append(made)
+        else:
+            made.told.error_code = stale
+    return fine
 
 
 def _keep_alive(group: ClassicGroup, who: Committer, step: Step) -> None:

@@ -17,6 +17,7 @@ LEAVE: Final = -1
 LEAVE_STATIC: Final = -2
 
 Assignment = Mapping[bytes, frozenset[int]]  # partitions by topic id
+Place = tuple[bytes, int]  # topic id and partition
 NONE_ASSIGNED: Final[Assignment] = {}
 
 
@@ -56,12 +57,20 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Assignment = field(default_factory=dict)
     revoking: Assignment = field(default_factory=dict)
+    since: Mapping[Place, int] = field(default_factory=dict)  # the epoch in which it got each partition
 
     def at_epoch(
         self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
     ) -> ConsumerMember:
+        places = (*places_of(assigned), *places_of(revoking))
         return replace(
-            self, epoch=epoch, previous_epoch=self.epoch, state=state, assigned=assigned, revoking=revoking
+            self,
+            epoch=epoch,
+            previous_epoch=self.epoch,
+            state=state,
+            assigned=assigned,
+            revoking=revoking,
+            since={place: self.since.get(place, epoch) for place in places},
         )
 
     def is_reconciled(self, target_epoch: int) -> bool:
@@ -82,7 +91,7 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.target: dict[str, Assignment] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
-        self.owners: dict[tuple[bytes, int], str] = {}  # who owns, or has yet to give up, a partition
+        self.owners: dict[Place, str] = {}  # who owns, or has yet to give up, a partition
         self.regex_topics: dict[str, frozenset[str]] = {}  # what regular expressions match
 
     def __eq__(self, other: object) -> bool:
@@ -129,13 +138,27 @@ class ConsumerGroup:
         return None if member_id is None else self.members[member_id]
 
     def check_epoch(self, member_id: str, epoch: int) -> None:
-        """Offsets are committed and read by members of the current epoch."""
-        expected = self.member(member_id).epoch
-        if epoch != expected:
-            raise KafkaError(
-                ErrorCode.STALE_MEMBER_EPOCH,
-                f"The received member epoch {epoch} does not match the expected member epoch {expected}.",
-            )
+        """Only members of the current epoch read offsets."""
+        if epoch != self.member(member_id).epoch:
+            raise self._stale(member_id, epoch)
+
+    def check_commit_epoch(self, member_id: str, epoch: int) -> None:
+        """Members may commit in an older epoch what they have owned since: see `may_commit`."""
+        if epoch < 0 or epoch > self.member(member_id).epoch:
+            raise self._stale(member_id, epoch)
+
+    def may_commit(self, member_id: str, epoch: int, place: Place) -> bool:
+        """Nobody else can have owned the partition between that epoch and now."""
+        member = self.members[member_id]
+        since = member.since.get(place)
+        return epoch == member.epoch or (since is not None and epoch >= since)
+
+    def _stale(self, member_id: str, epoch: int) -> KafkaError:
+        expected = self.members[member_id].epoch
+        return KafkaError(
+            ErrorCode.STALE_MEMBER_EPOCH,
+            f"The received member epoch {epoch} does not match the expected member epoch {expected}.",
+        )
 
     # -- changes, by replay only --------------------------------------------------------------
 
@@ -146,7 +169,7 @@ class ConsumerGroup:
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.id
         self.members[member.id] = member
-        for place in _places(member):
+        for place in (*places_of(member.assigned), *places_of(member.revoking)):
             self.owners[place] = member.id
 
     def remove_member(self, member_id: str) -> None:
@@ -158,7 +181,7 @@ class ConsumerGroup:
             del self.static_ids[member.instance_id]
 
     def _disown(self, member: ConsumerMember) -> None:
-        for place in _places(member):
+        for place in (*places_of(member.assigned), *places_of(member.revoking)):
             # Compaction may have dropped the record by which its last owner gave it up.
             if self.owners.get(place) == member.id:
                 del self.owners[place]
@@ -182,8 +205,7 @@ def preferred_assignor(members: Iterable[ConsumerMember], default: str) -> str:
     return votes.most_common(1)[0][0] or default if votes else default
 
 
-def _places(member: ConsumerMember) -> Iterable[tuple[bytes, int]]:
-    for assignment in (member.assigned, member.revoking):
-        for topic_id, partitions in assignment.items():
-            for partition in partitions:
-                yield topic_id, partition
+def places_of(assignment: Assignment) -> Iterable[Place]:
+    for topic_id, partitions in assignment.items():
+        for partition in partitions:
+            yield topic_id, partition

@@ -76,8 +76,8 @@ def current_record(group_id: str, member: ConsumerMember) -> StateRecord:
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
         state=member.state,
-        assigned_partitions=_listed(member.assigned),
-        partitions_pending_revocation=_listed(member.revoking),
+        assigned_partitions=_listed(member.assigned, member),
+        partitions_pending_revocation=_listed(member.revoking, member),
     )
     return _record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.id), value)
 
@@ -113,9 +113,13 @@ def _record(key: Message, value: Message | None) -> StateRecord:
     return StateRecord(encode_key(key), None if value is None else encode_versioned(value, 0))
 
 
-def _listed(assignment: Assignment) -> list[TopicPartitions]:
+def _listed(assignment: Assignment, member: ConsumerMember) -> list[TopicPartitions]:
     return [
-        TopicPartitions(topic_id=topic_id, partitions=sorted(owned), assignment_epochs=None)
+        TopicPartitions(
+            topic_id=topic_id,
+            partitions=sorted(owned),
+            assignment_epochs=[member.since.get((topic_id, index), member.epoch) for index in sorted(owned)],
+        )
         for topic_id, owned in sorted(assignment.items())
     ]
 
@@ -190,10 +194,21 @@ def _replay_current(
     old = group.members.get(key.member_id)
     if value is None:
         if old is not None:
-            group.put_member(replace(old, epoch=LEAVE, previous_epoch=LEAVE, assigned={}, revoking={}))
+            group.put_member(
+                replace(old, epoch=LEAVE, previous_epoch=LEAVE, assigned={}, revoking={}, since={})
+            )
         return
     found = decode_versioned(ConsumerGroupCurrentMemberAssignmentValue, value)
     states = MemberState._value2member_map_
+    since = {
+        (topic.topic_id, index): epoch
+        for topic in (*found.assigned_partitions, *found.partitions_pending_revocation)
+        for index, epoch in zip(
+            topic.partitions,
+            topic.assignment_epochs or [found.member_epoch] * len(topic.partitions),
+            strict=True,
+        )
+    }
     member = replace(
         old or ConsumerMember(key.member_id),
         epoch=found.member_epoch,
@@ -201,6 +216,7 @@ def _replay_current(
         state=MemberState(found.state) if found.state in states else MemberState.UNKNOWN,
         assigned={t.topic_id: frozenset(t.partitions) for t in found.assigned_partitions},
         revoking={t.topic_id: frozenset(t.partitions) for t in found.partitions_pending_revocation},
+        since=since,
     )
     group.put_member(member)
 

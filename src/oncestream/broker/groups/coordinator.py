@@ -45,6 +45,7 @@ class GroupCoordinator:
         scheduler: Scheduler,
     ) -> None:
         self.settings = settings
+        self.topics = topics
         self.state = DurableState()
         self.runner = Runner(self.state, log, clock, scheduler)
         self.partition_of = log.partition_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oncestream.broker.groups.consumer_group import Assignment, ConsumerMember, MemberState
+from oncestream.broker.groups.consumer_group import Assignment, ConsumerMember, MemberState, Place
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 
@@ -12,7 +12,7 @@ def reconcile(
     member: ConsumerMember,
     target_epoch: int,
     target: Assignment,
-    owners: Mapping[tuple[bytes, int], str],
+    owners: Mapping[Place, str],
     owned: Assignment | None,
 ) -> ConsumerMember:
     """The member after one more heartbeat; `owned` is what it says it owns, None if it says nothing."""
@@ -39,7 +39,7 @@ def _next(
     epoch: int,
     target_epoch: int,
     target: Assignment,
-    owners: Mapping[tuple[bytes, int], str],
+    owners: Mapping[Place, str],
     owned: Assignment | None,
 ) -> ConsumerMember:
     kept: dict[bytes, frozenset[int]] = {}

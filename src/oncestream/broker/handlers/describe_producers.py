@@ -31,7 +31,10 @@ def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersRe
 def _describe(topic: str, index: int, call: Call) -> PartitionResponse:
     partition = call.node.partition(topic, index)
     if partition is None:
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        message = None if topic in call.node.topics else "This server does not host this topic-partition."
+        return PartitionResponse(
+            partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=message
+        )
     return PartitionResponse(
         partition_index=index,
         active_producers=[

@@ -15,6 +15,7 @@ from oncestream.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
+    TopicRequest,
 )
 
 PARTITIONS_PER_ANSWER_MAX = 2000
@@ -25,6 +26,8 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
     cursor = request.cursor
     names = sorted({want.name for want in request.topics} or node.topics)
     if cursor is not None:
+        if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+            return DescribeTopicPartitionsResponse(topics=[_refused(want) for want in request.topics])
         names = [name for name in names if name >= cursor.topic_name]
     left = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
     response = DescribeTopicPartitionsResponse()
@@ -33,13 +36,18 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
         if left <= 0:
             response.next_cursor = ResponseCursor(topic_name=name, partition_index=first)
             break
-        topic, more = _describe(node, name, max(first, 0), left)
+        topic, more = _describe(node, name, first, left)
         response.topics.append(topic)
         left -= len(topic.partitions)
         if more is not None:
             response.next_cursor = ResponseCursor(topic_name=name, partition_index=more)
             break
     return response
+
+
+def _refused(want: TopicRequest) -> DescribeTopicPartitionsResponseTopic:
+    """The cursor is not on one of the topics asked for."""
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=want.name)
 
 
 def _describe(

@@ -33,7 +33,8 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
         topics = [_known(node, topic) for topic in node.topics.values()]
     else:
         create = request.allow_auto_topic_creation and node.settings.auto_create_topics
-        distinct = {(want.topic_id, want.name): want for want in wanted}
+        by_id = [want for want in wanted if want.topic_id != NO_UUID]  # then names are not looked at
+        distinct = {(want.topic_id, want.name): want for want in by_id or wanted}
         topics = [_one(node, want, create) for want in distinct.values()]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node.settings.node_id, host=host, port=port)],

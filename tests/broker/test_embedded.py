@@ -1,0 +1,159 @@
+"""`Broker` for Python programs: in a thread, as a process, killed, started again, refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncestream import Broker
+from oncestream.errors import BadSetting, BrokerFailed, DataFolderInUse, ListenFailed, OncestreamError
+from oncestream.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from oncestream.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.broker.kit import Wire, batch, create_topic, fetch, fetch_request, produce, values_of
+
+IN_THREAD_AND_PROCESS = pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    """Whatever a test does, no thread of a broker outlives it."""
+    before = set(threading.enumerate())
+    yield
+    left = [thread for thread in threading.enumerate() if "oncestream" in thread.name and thread not in before]
+    assert left == []
+
+
+@IN_THREAD_AND_PROCESS
+def test_a_stopped_broker_can_be_started_again_with_its_data(tmp_path: Path, process: bool) -> None:
+    broker = Broker(tmp_path, process=process)
+    for number in range(3):
+        with broker as started, Wire(broker.bootstrap_servers) as wire:
+            assert started is broker
+            assert (broker.pid != os.getpid()) == process
+            if number == 0:
+                create_topic(wire, "events")
+            assert produce(wire, "events", batch(b"%d" % number)).base_offset == number
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    with broker, Wire(broker.bootstrap_servers) as wire:
+        assert values_of(fetch(wire, fetch_request("events")).records) == [b"0", b"1", b"2"]
+
+
+def test_a_killed_broker_can_be_started_again_with_its_data(tmp_path: Path) -> None:
+    with Broker(tmp_path, process=True) as broker:
+        with Wire(broker.bootstrap_servers) as wire:
+            create_topic(wire, "events")
+            produce(wire, "events", batch(b"kept"))
+        broker.kill()
+        with pytest.raises(BrokerFailed):
+            broker.bootstrap_servers  # noqa: B018
+        broker.start()
+        with Wire(broker.bootstrap_servers) as wire:
+            assert values_of(fetch(wire, fetch_request("events")).records) == [b"kept"]
+
+
+def test_a_broker_in_a_thread_cannot_be_killed(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker, pytest.raises(BrokerFailed, match="process=True"):
+        broker.kill()
+
+
+def test_a_process_that_died_by_itself_does_not_disturb_the_end(tmp_path: Path) -> None:
+    with Broker(tmp_path, process=True) as broker:
+        os.kill(broker.pid, signal.SIGKILL)
+
+
+@IN_THREAD_AND_PROCESS
+def test_an_error_inside_stops_the_broker(tmp_path: Path, process: bool) -> None:
+    with pytest.raises(ZeroDivisionError), Broker(tmp_path, process=process):
+        raise ZeroDivisionError
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_broker_is_started_once_and_has_no_address_before(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    with pytest.raises(BrokerFailed, match="not running"):
+        broker.bootstrap_servers  # noqa: B018
+    with broker, pytest.raises(BrokerFailed, match="running already"):
+        broker.start()
+    broker.stop()
+
+
+@IN_THREAD_AND_PROCESS
+def test_two_brokers_on_one_folder_are_refused(
+    tmp_path: Path, process: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Broker(tmp_path, process=process) as first, Wire(first.bootstrap_servers) as wire:
+        with pytest.raises(DataFolderInUse, match=str(first.pid)):
+            Broker(tmp_path).start()
+        with pytest.raises(BrokerFailed):
+            Broker(tmp_path, process=True).start()
+        assert f"in use by another broker (process {first.pid})" in capfd.readouterr().err
+        create_topic(wire, "events")
+
+
+@IN_THREAD_AND_PROCESS
+def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path, process: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        broker = Broker(tmp_path, process=process, listen=address)
+        with pytest.raises(BrokerFailed if process else ListenFailed):
+            broker.start()
+        with pytest.raises(BrokerFailed, match="not running"):
+            broker.bootstrap_servers  # noqa: B018
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    with broker, Wire(address) as wire:
+        create_topic(wire, "events")
+
+
+def test_a_start_that_fails_on_its_data_leaves_the_folder_unlocked(tmp_path: Path) -> None:
+    (tmp_path / "__cluster_metadata-0").write_text("this should be a folder")
+    with pytest.raises(OncestreamError, match="__cluster_metadata-0"):
+        Broker(tmp_path).start()
+    (tmp_path / "__cluster_metadata-0").unlink()
+    with Broker(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"no_such_setting": 1}, {"node_id": "one"}, {"durability": "maybe"}, {"connections_max": 0}],
+    ids=str,
+)
+def test_a_wrong_setting_is_refused_before_anything_is_done(tmp_path: Path, settings: dict[str, object]) -> None:
+    with pytest.raises(BadSetting, match=next(iter(settings))):
+        Broker(tmp_path / "data", **settings)
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_wrong_topic_default_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="topic_defaults"):
+        Broker(tmp_path / "data", topic_defaults={"retention.ms": "soon"}).start()
+    assert not (tmp_path / "data").exists()
+
+
+@IN_THREAD_AND_PROCESS
+def test_settings_mean_the_same_in_a_thread_and_in_a_process(
+    tmp_path: Path, process: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCESTREAM_BROKER_NODE_ID", "99")  # for the command line, not for Broker
+    defaults = {"cleanup.policy": "compact,delete", "retention.ms": "1234"}
+    with (
+        Broker(tmp_path, process=process, topic_defaults=defaults, durability="os") as broker,
+        Wire(broker.bootstrap_servers) as wire,
+    ):
+        create_topic(wire, "events")
+        resource = DescribeConfigsResource(resource_type=2, resource_name="events", configuration_keys=None)
+        answer = wire.ask(DescribeConfigsRequest(resources=[resource]), 4, DescribeConfigsResponse)
+        configs = {entry.name: entry.value for entry in answer.results[0].configs}
+        assert {name: configs[name] for name in defaults} == defaults
+        answer_ = wire.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        assert answer_.brokers[0].node_id == 1
