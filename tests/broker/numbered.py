@@ -138,18 +138,14 @@ class LibrdkafkaProducer(NumberedProducer):
         number = 0
         while not self._finishing.is_set():
             for partition in range(self.partitions):
-                producer.produce(
-                    self.topic, b"%d" % number, partition=partition, on_delivery=self._delivered
-                )
+                producer.produce(self.topic, b"%d" % number, partition=partition, on_delivery=self._delivered)
             number += 1
             producer.poll(0 if len(producer) < 2_000 else 0.01)
             while len(producer) > 20_000 and not self._finishing.is_set():
                 producer.poll(0.01)
         assert producer.flush(3 * TIMEOUT_S) == 0
 
-    def _delivered(
-        self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
-    ) -> None:
+    def _delivered(self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
         if error is not None:
             self._failure = AssertionError(f"delivery failed: {error}")
             self._finishing.set()

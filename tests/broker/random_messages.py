@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from oncestream.records.batch import HEADER_SIZE, BatchHeader, join_batch, parse_header
@@ -76,7 +76,7 @@ class MessageMaker:
             if "topic" in name or (name == "name" and rng.random() < 0.8) or rng.random() < 0.1:
                 return rng.choice(self._names)
             return rng.choice(WORDS)
-        return {
+        makers: dict[str, Callable[[], Any]] = {
             "boolean": lambda: rng.random() < 0.5,
             "uint16": lambda: rng.randrange(1 << 16),
             "uint32": lambda: rng.randrange(1 << 32),
@@ -84,14 +84,17 @@ class MessageMaker:
             "uuid": lambda: rng.choice(self._ids),
             "binary": lambda: rng.randbytes(rng.choice((0, 1, 10, 100))),
             "record_data": lambda: rng.choice(self._batches),
-        }[kind]()
+        }
+        return makers[kind]()
 
 
 def _batches() -> list[bytes]:
     """Whole ones of every codec, and some whose checksum is right and whose content is not."""
     values = (b"one", None, b"x" * 200)
     whole = [batch(*values, codec=codec) for codec in Codec]
-    whole += [batch(*values, producer_id=id_, epoch=0, sequence=n) for id_ in (0, 1) for n in (0, 3, 2**31 - 1)]
+    whole += [
+        batch(*values, producer_id=id_, epoch=0, sequence=n) for id_ in (0, 1) for n in (0, 3, 2**31 - 1)
+    ]
     whole.append(batch(*values, key=None))
     lying = []
     for one in whole[:6]:

@@ -28,7 +28,9 @@ CLEAN_MARKER: Final = ".kafka_cleanshutdown"
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     """A broker process on a port that stays its own."""
-    made = Broker(tmp_path / "data", process=True, listen=f"127.0.0.1:{free_ports(1)[0]}", housekeeping_ms=100)
+    made = Broker(
+        tmp_path / "data", process=True, listen=f"127.0.0.1:{free_ports(1)[0]}", housekeeping_ms=100
+    )
     with made:
         yield made
 
@@ -145,13 +147,20 @@ def _new_producer_id(wire: Wire) -> int:
 
 
 def _end_offset(wire: Wire, partition: int) -> int:
-    return fetch(wire, fetch_request(TOPIC, partition=partition, partition_bytes=1, max_bytes=1)).high_watermark
+    return fetch(
+        wire, fetch_request(TOPIC, partition=partition, partition_bytes=1, max_bytes=1)
+    ).high_watermark
 
 
 def _read_back(bootstrap: str, partition: int, count: int) -> list[int]:
     """All numbers of a partition, by a client that knows nothing of who wrote them."""
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "check.crcs": True}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "check.crcs": True,
+        }
     )
     try:
         consumer.assign([confluent_kafka.TopicPartition(TOPIC, partition, 0)])
@@ -162,7 +171,7 @@ def _read_back(bootstrap: str, partition: int, count: int) -> list[int]:
             assert messages, f"only {len(numbers)} of {end} came"
             for message in messages:
                 assert message.error() is None, message.error()
-                numbers.append(int(message.value()))
+                numbers.append(int(message.value() or b""))
         return numbers
     finally:
         consumer.close()

@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import select
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
+from oncestream import Broker
+from oncestream.broker import runner
 from oncestream.broker.call import Call
 from oncestream.broker.clock import Clock
 from oncestream.broker.handlers import fetch, list_offsets, produce
@@ -22,8 +28,21 @@ from oncestream.wire.codec import decode
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.fetch import FetchResponse, PartitionData
 from oncestream.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncestream.wire.messages.metadata import MetadataRequest, MetadataResponse
 from oncestream.wire.messages.produce import PartitionProduceResponse, ProduceResponse
-from tests.broker.kit import FETCH_VERSION, PRODUCE_VERSION, TIMEOUT_S, batch, fetch_request, produce_request
+from tests.broker.kit import (
+    FETCH_VERSION,
+    METADATA_VERSION,
+    PRODUCE_VERSION,
+    TIMEOUT_S,
+    Wire,
+    batch,
+    create_topic,
+    fetch_request,
+    metadata,
+    produce_request,
+    wait_until,
+)
 from tests.broker.kit import values_of as values_in
 
 TOPIC = "events"
@@ -214,6 +233,26 @@ def test_deleting_the_topic_answers_those_who_wait(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_answers_keep_the_order_of_requests_although_the_first_waits_for_its_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = GatedDisk()
+    monkeypatch.setattr(runner, "Node", partial(Node, disk=disk))
+    with Broker(tmp_path) as broker, Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, TOPIC)
+        disk.shut()
+        produced = wire.send(produce_request(TOPIC, batch(b"one")), PRODUCE_VERSION)
+        asked = wire.send(MetadataRequest(topics=[]), METADATA_VERSION)
+        wait_until(lambda: disk.syncs == 1)
+        with Wire(broker.bootstrap_servers) as other:
+            assert metadata(other, []) == []
+        readable, _, _ = select.select([wire.sock], [], [], 0.05)
+        disk.open()
+        assert not readable
+        assert wire.receive_numbered(ProduceResponse, PRODUCE_VERSION)[0] == produced
+        assert wire.receive_numbered(MetadataResponse, METADATA_VERSION)[0] == asked
+
+
 def run(folder: Path, scenario: Callable[[Setup], Awaitable[None]], durability: str = "fsync") -> None:
     async def main() -> None:
         disk = GatedDisk()
@@ -245,7 +284,7 @@ async def wait_for(later: Later) -> Any:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(TIMEOUT_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - it changes in another thread
             await asyncio.sleep(0.001)
 
 

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,9 @@ def no_thread_is_left() -> Iterator[None]:
     """Whatever a test does, no thread of a broker outlives it."""
     before = set(threading.enumerate())
     yield
-    left = [thread for thread in threading.enumerate() if "oncestream" in thread.name and thread not in before]
+    left = [
+        thread for thread in threading.enumerate() if "oncestream" in thread.name and thread not in before
+    ]
     assert left == []
 
 
@@ -114,6 +117,16 @@ def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path, process: bool)
         create_topic(wire, "events")
 
 
+def test_an_address_to_advertise_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="advertise"):
+        Broker(tmp_path, advertise="nowhere").start()
+
+
+def test_the_address_to_advertise_is_what_clients_are_told(tmp_path: Path) -> None:
+    with Broker(tmp_path, advertise="example.test:1234", listen="127.0.0.1:0") as broker:
+        assert broker.bootstrap_servers == "example.test:1234"
+
+
 def test_a_start_that_fails_on_its_data_leaves_the_folder_unlocked(tmp_path: Path) -> None:
     (tmp_path / "__cluster_metadata-0").write_text("this should be a folder")
     with pytest.raises(OncestreamError, match="__cluster_metadata-0"):
@@ -124,13 +137,12 @@ def test_a_start_that_fails_on_its_data_leaves_the_folder_unlocked(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"no_such_setting": 1}, {"node_id": "one"}, {"durability": "maybe"}, {"connections_max": 0}],
-    ids=str,
+    ("name", "value"),
+    [("no_such_setting", 1), ("node_id", "one"), ("durability", "maybe"), ("connections_max", 0)],
 )
-def test_a_wrong_setting_is_refused_before_anything_is_done(tmp_path: Path, settings: dict[str, object]) -> None:
-    with pytest.raises(BadSetting, match=next(iter(settings))):
-        Broker(tmp_path / "data", **settings)
+def test_a_wrong_setting_is_refused_before_anything_is_done(tmp_path: Path, name: str, value: Any) -> None:
+    with pytest.raises(BadSetting, match=name):
+        Broker(tmp_path / "data", **{name: value})
     assert not (tmp_path / "data").exists()
 
 
@@ -155,5 +167,4 @@ def test_settings_mean_the_same_in_a_thread_and_in_a_process(
         answer = wire.ask(DescribeConfigsRequest(resources=[resource]), 4, DescribeConfigsResponse)
         configs = {entry.name: entry.value for entry in answer.results[0].configs}
         assert {name: configs[name] for name in defaults} == defaults
-        answer_ = wire.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
-        assert answer_.brokers[0].node_id == 1
+        assert wire.ask(MetadataRequest(topics=[]), 12, MetadataResponse).brokers[0].node_id == 1

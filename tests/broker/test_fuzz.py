@@ -9,7 +9,8 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final
+from contextlib import suppress
+from typing import Any, Final
 
 import pytest
 
@@ -27,7 +28,7 @@ CONNECTIONS: Final = 8
 PIPELINED: Final = 8
 VARIANTS: Final = 12
 DAMAGED_LENGTHS: Final = 0.002  # such a frame may end by the stall time only
-SETTINGS: Final = {
+SETTINGS: Final[dict[str, Any]] = {
     "durability": "os",
     "fetch_wait_ms_max": 5,
     "stall_ms_max": 200,
@@ -147,10 +148,10 @@ class _Fuzzer:
         while len(self.in_flight) < PIPELINED:
             self.in_flight.append(next(self._source))
         self.began = time.monotonic()
-        try:
+        with suppress(
+            BrokenPipeError, ConnectionResetError
+        ):  # what came before the close is still to be read
             self.wire.sock.sendall(b"".join(self.in_flight) + frame_of(ApiVersionsRequest(), 0, _END))
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # what came before the close is still to be read
 
 
 def _damaged(rng: random.Random, pool: list[bytes]) -> Iterator[bytes]:

@@ -104,9 +104,7 @@ def test_the_limit_of_the_answer_holds_over_all_partitions(wire: Wire) -> None:
         produce(wire, topic, batch(VALUE), partition=partition)
         produce(wire, topic, batch(VALUE), partition=partition)
     request = fetch_request(topic, max_bytes=1)
-    wanted = [
-        FetchPartition(partition=i, fetch_offset=0, partition_max_bytes=1_000_000) for i in range(3)
-    ]
+    wanted = [FetchPartition(partition=i, fetch_offset=0, partition_max_bytes=1_000_000) for i in range(3)]
     request.topics = [FetchTopic(topic=topic, partitions=wanted)]
     answer = wire.ask(request, FETCH_VERSION, FetchResponse)
     parts = answer.responses[0].partitions

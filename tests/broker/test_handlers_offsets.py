@@ -40,7 +40,12 @@ from tests.broker.kit import (
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, PENDING_UPLOAD: 11, -7: 99}
-OFFSETS = {MAX_TIMESTAMP: (1010, 1), EARLIEST_LOCAL: (-1, 0), LATEST_TIERED: (-1, -1), PENDING_UPLOAD: (-1, -1)}
+OFFSETS = {
+    MAX_TIMESTAMP: (1010, 1),
+    EARLIEST_LOCAL: (-1, 0),
+    LATEST_TIERED: (-1, -1),
+    PENDING_UPLOAD: (-1, -1),
+}
 
 
 @pytest.fixture
@@ -101,7 +106,9 @@ def test_list_offsets_of_an_unknown_partition_or_epoch_is_told(wire: Wire, topic
 # -- OffsetForLeaderEpoch -----------------------------------------------------------------------
 
 
-def epoch_end(wire: Wire, topic: str, epoch: int, current: int = -1, partition: int = 0) -> tuple[str, int, int]:
+def epoch_end(
+    wire: Wire, topic: str, epoch: int, current: int = -1, partition: int = 0
+) -> tuple[str, int, int]:
     want = OffsetForLeaderPartition(partition=partition, leader_epoch=epoch, current_leader_epoch=current)
     request = OffsetForLeaderEpochRequest(
         replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[want])]

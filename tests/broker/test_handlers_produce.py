@@ -220,7 +220,9 @@ def test_sequences_wrap_to_0(wire: Wire, topic: str) -> None:
     assert produce(wire, topic, over).base_offset == 0
     assert produce(wire, topic, batch(b"d", producer_id=100_005, sequence=1)).base_offset == 3
     assert produce(wire, topic, over).base_offset == 0
-    assert refusal(wire, topic, batch(b"x", producer_id=100_005, sequence=0)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert (
+        refusal(wire, topic, batch(b"x", producer_id=100_005, sequence=0)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    )
 
 
 def test_producers_and_partitions_do_not_disturb_each_other(wire: Wire) -> None:

@@ -40,7 +40,7 @@ def test_metadata_of_a_topic_in_every_version(wire: Wire, version: int) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=made.name)], allow_auto_topic_creation=False)
     answer = wire.ask(request, version, MetadataResponse)
     assert [broker.node_id for broker in answer.brokers] == [1]
-    assert f"{answer.brokers[0].host}:{answer.brokers[0].port}" == "%s:%d" % wire.sock.getpeername()
+    assert (answer.brokers[0].host, answer.brokers[0].port) == wire.sock.getpeername()
     topic = answer.topics[0]
     assert (topic.error_code, topic.name, len(topic.partitions)) == (0, made.name, 2)
     assert topic.topic_id == (made.topic_id if version >= 10 else bytes(16))
@@ -104,7 +104,9 @@ def test_a_topic_is_created_on_first_use_only_where_client_and_broker_allow_it(
     made = metadata(willing, ["new"], create=True)[0]
     assert (made.error_code, len(made.partitions)) == (0, 3)
     assert error_name(metadata(willing, ["newer"], create=True)[0].error_code) == "POLICY_VIOLATION"
-    assert error_name(metadata(willing, ["bad name!"], create=True)[0].error_code) == "INVALID_TOPIC_EXCEPTION"
+    assert (
+        error_name(metadata(willing, ["bad name!"], create=True)[0].error_code) == "INVALID_TOPIC_EXCEPTION"
+    )
     unwilling = connect(start_broker(auto_create_topics=False).bootstrap_servers)
     refused = metadata(unwilling, ["new"], create=True)[0]
     assert error_name(refused.error_code) == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -159,8 +161,9 @@ def test_a_page_goes_on_where_the_cursor_stands(wire: Wire, pair: tuple[str, str
 
 def test_topics_that_cannot_be_described_are_told_in_their_place(wire: Wire, pair: tuple[str, str]) -> None:
     a, _ = pair
-    unknown = ("UNKNOWN_TOPIC_OR_PARTITION", "no-such-topic", [])
-    assert page(wire, [a, "no-such-topic"], 2) == ([unknown, ("NONE", a, [0, 1])], (a, 2))
+    told, more = page(wire, [a, "no-such-topic"], 2)
+    assert told == [("UNKNOWN_TOPIC_OR_PARTITION", "no-such-topic", []), ("NONE", a, [0, 1])]
+    assert more == (a, 2)
     assert page(wire, ["bad name!"]) == ([("INVALID_TOPIC_EXCEPTION", "bad name!", [])], None)
 
 
@@ -194,7 +197,9 @@ def test_describe_log_dirs_tells_the_size_of_partitions(wire: Wire, version: int
     topic = create_topic(wire, partitions=2).name or ""
     records = batch(b"x" * 100)
     produce(wire, topic, records, partition=1)
-    wanted = [describe_log_dirs.DescribableLogDirTopic(topic=name, partitions=[0, 1, 7]) for name in (topic, "no")]
+    wanted = [
+        describe_log_dirs.DescribableLogDirTopic(topic=name, partitions=[0, 1, 7]) for name in (topic, "no")
+    ]
     answer = wire.ask(DescribeLogDirsRequest(topics=wanted), version, DescribeLogDirsResponse)
     (folder,) = answer.results
     sizes = {p.partition_index: p.partition_size for told in folder.topics for p in told.partitions}

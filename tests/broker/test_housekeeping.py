@@ -48,8 +48,12 @@ class Setup(NamedTuple):
         named = {name.replace("_", "."): value for name, value in configs.items()}
         return self.node.create_topic("events", 1, {**SMALL_SEGMENTS, **named}).partitions[0]
 
-    def append(self, partition: Partition, key: bytes, value: bytes | None, **options: int) -> None:
-        records = batch(value, key=key, timestamp_ms=self.clock.at_ms, **options)
+    def append(
+        self, partition: Partition, key: bytes, value: bytes | None, producer_id: int = -1, sequence: int = 0
+    ) -> None:
+        records = batch(
+            value, key=key, timestamp_ms=self.clock.at_ms, producer_id=producer_id, sequence=sequence
+        )
         partition.append(memoryview(bytearray(records)))
 
 
@@ -138,7 +142,7 @@ def test_a_stop_waits_for_a_compaction_that_is_running(
         for number in range(40):
             s.append(partition, b"key", b"%d" % number)
         async with asyncio.timeout(20):
-            while not started.is_set():
+            while not started.is_set():  # noqa: ASYNC110 - it is set in another thread
                 await asyncio.sleep(0.001)
         closing = asyncio.ensure_future(s.housekeeping.close())
         closing.add_done_callback(lambda _: order.append("closed"))
@@ -206,11 +210,17 @@ def earliest(wire: Wire, topic: str) -> int:
 
 
 def keys(partition: Partition) -> list[bytes | None]:
-    return [record.key for one in partition.log.batches(partition.log.start_offset) for record in records_of(one)]
+    return [
+        record.key for one in partition.log.batches(partition.log.start_offset) for record in records_of(one)
+    ]
 
 
 def offsets(partition: Partition) -> list[int]:
-    return [record.offset for one in partition.log.batches(partition.log.start_offset) for record in records_of(one)]
+    return [
+        record.offset
+        for one in partition.log.batches(partition.log.start_offset)
+        for record in records_of(one)
+    ]
 
 
 def run(folder: Path, scenario: Callable[[Setup], Awaitable[None]], **flags: object) -> None:

@@ -37,7 +37,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 @pytest.mark.parametrize(
     ("pair", "told"),
     [
-        ("no_such_setting=1", "setting no_such_setting from the command line is wrong: there is no such setting"),
+        (
+            "no_such_setting=1",
+            "setting no_such_setting from the command line is wrong: there is no such setting",
+        ),
         ("node_ids=1", "did you mean node_id?"),
         ("node_id=one", "setting node_id from the command line is wrong: 'one' is not a whole number"),
         ("connections_max=0", "0 is not between 1 and 100000"),
@@ -57,9 +60,7 @@ def test_a_wrong_setting_is_refused_with_exit_code_2(run: Run, pair: str, told: 
 
 
 @pytest.mark.parametrize("listen", ["nowhere", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000", ":9092"])
-def test_an_address_that_is_none_is_refused_with_exit_code_2(
-    run: Run, listen: str, tmp_path: Path
-) -> None:
+def test_an_address_that_is_none_is_refused_with_exit_code_2(run: Run, listen: str, tmp_path: Path) -> None:
     code, err = run("broker", "start", "--data", str(tmp_path / "elsewhere"), "--listen", listen)
     assert code == 2
     assert f"{listen!r} is not HOST:PORT" in err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -115,10 +116,12 @@ def _check_broker_name(node: Node, name: str) -> None:
 
 
 def _broker_entries(node: Node) -> list[ConfigEntry]:
+    host, port = node.address
     settings, defaults = node.settings, BrokerSettings()
+    served = replace(settings, advertise=f"{host}:{port}")
     entries = []
     for name, type_, read in _BROKER_TABLE:
-        value, default = read(settings), read(defaults)
+        value, default = read(served), read(defaults)
         entries.append(_broker_entry(name, type_, value, None if value == default else default))
     for spec in topic_configs.TABLE.values():
         if spec.synonym is not None:
@@ -158,6 +161,8 @@ _BROKER_TABLE: Final[tuple[tuple[str, ConfigType, Callable[[BrokerSettings], str
     ("socket.request.max.bytes", ConfigType.INT, lambda s: str(s.frame_bytes_max)),
     ("queued.max.request.bytes", ConfigType.LONG, lambda s: str(s.in_flight_bytes_max)),
     ("fetch.max.bytes", ConfigType.INT, lambda s: str(s.fetch_bytes_max)),
+    ("log.retention.hours", ConfigType.INT, lambda _: "168"),
+    ("log.roll.hours", ConfigType.INT, lambda _: "168"),
     ("log.retention.check.interval.ms", ConfigType.LONG, lambda s: str(s.housekeeping_ms)),
     ("producer.id.expiration.ms", ConfigType.INT, lambda s: str(s.producer_id_expiration_ms)),
 )

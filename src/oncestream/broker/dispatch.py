@@ -56,7 +56,7 @@ class Dispatcher:
         except Exception:
             _failed(connection, api, call)
             return
-        if isinstance(answer, Message | list):
+        if isinstance(answer, (Message, list)):
             _answer(connection, None, api, call, answer)
         elif isinstance(answer, Later):
             slot = connection.open_slot()

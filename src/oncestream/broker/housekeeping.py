@@ -80,7 +80,9 @@ class Housekeeping:
             try:
                 log.synced(ticket)
             except KafkaError as error:
-                logger.error("flush failed topic=%s partition=%d: %s", log.topic, log.partition, error.message)
+                logger.error(
+                    "flush failed topic=%s partition=%d: %s", log.topic, log.partition, error.message
+                )
 
     async def _run_in_thread(self, work: Callable[[], None]) -> None:
         self._in_thread = self._node.loop.run_in_executor(None, work)

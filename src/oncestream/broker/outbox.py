@@ -14,6 +14,7 @@ from oncestream.storage.files import FileSlice
 Chunk = bytes | bytearray | FileSlice
 
 _BUFFERS_PER_SEND_MAX: Final = 64
+_JOINED_BYTES_MAX: Final = 16 * 1024
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 
@@ -31,7 +32,15 @@ class Outbox:
         return len(self._chunks)
 
     def extend(self, chunks: Iterable[Chunk]) -> None:
-        self._chunks.extend(chunks)
+        """Small answers are joined: one buffer costs less to send than many."""
+        queue = self._chunks
+        for chunk in chunks:
+            if queue and type(chunk) is bytearray:
+                last = queue[-1]
+                if type(last) is bytearray and len(last) + len(chunk) <= _JOINED_BYTES_MAX:
+                    last += chunk
+                    continue
+            queue.append(chunk)
 
     def send(self) -> bool:
         """Sends what the socket takes. True: nothing is left; False: it is full for now."""

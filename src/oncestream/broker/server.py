@@ -39,10 +39,11 @@ class Server:
         self._connections: set[Connection] = set()
         self._reserved_bytes = 0
         self._starved: deque[tuple[Connection, int]] = deque()
+        advertised = parse_address(settings.advertise, "advertise") if settings.advertise else None
         self._listener = self._listen()
         self._listening(True)
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
-        node.address = self._advertised()
+        node.address = advertised or self.address
 
     @property
     def address(self) -> tuple[str, int]:
@@ -129,10 +130,6 @@ class Server:
         """Out of file descriptors, the listener would otherwise wake the loop for ever."""
         if self._listener.fileno() >= 0:
             self.watch_reads(self._listener.fileno(), self._accept if on else None)
-
-    def _advertised(self) -> tuple[str, int]:
-        told = self._node.settings.advertise
-        return parse_address(told, "advertise") if told else self.address
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):

@@ -227,7 +227,11 @@ def test_brokers_may_add_and_verify_for_several_transactions_at_once(world: Worl
     topics = [AddPartitionsToTxnTopic(name=TOPIC, partitions=[0])]
     wanted = [
         AddPartitionsToTxnTransaction(
-            transactional_id=c.name, producer_id=c.id, producer_epoch=c.epoch, verify_only=verify, topics=topics
+            transactional_id=c.name,
+            producer_id=c.id,
+            producer_epoch=c.epoch,
+            verify_only=verify,
+            topics=topics,
         )
         for c, verify in ((one, False), (two, True))
     ]
@@ -342,9 +346,7 @@ def test_initialising_once_more_across_a_crash_gets_the_same_epoch(world: World)
         ({"producer_epoch": 5}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_initialising_with_nonsense_is_refused(
-    world: World, fields: dict[str, Any], code: ErrorCode
-) -> None:
+def test_initialising_with_nonsense_is_refused(world: World, fields: dict[str, Any], code: ErrorCode) -> None:
     request = InitProducerIdRequest(**{"transactional_id": "x", "transaction_timeout_ms": 1, **fields})
     answer = world.ask(request, 5)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
@@ -466,18 +468,19 @@ def test_nothing_is_answered_before_it_is_durable(tmp_path: Path) -> None:
     world = World(tmp_path)
     client = Client(world)
     assert client.init() is NONE
-    later = world.send(client.batch(b"v"), 12)
+    answers: list[Any] = []
+    world.send(client.batch(b"v"), 12).then(answers.append)
     (data,) = [p for p in world.commits.dirty if p.topic == TOPIC]
     (log,) = [p for p in world.commits.dirty if p.topic == "__transaction_state"]
     world.commits.flush(data)
-    assert not later.resolved
+    assert len(answers) == 0
     world.commits.flush(log)
-    assert later.resolved
-    later = world.send(client.ending(), 5)
-    assert not later.resolved
+    assert len(answers) == 1
+    world.send(client.ending(), 5).then(answers.append)
+    assert len(answers) == 1
     assert world.committed(0) == []
     world.commits.flush(log)
-    assert later.resolved
+    assert len(answers) == 2
     assert state_of(world).state is State.COMPLETE_COMMIT
     world.stop()
 
@@ -543,9 +546,9 @@ def test_a_coordinator_that_dies_after_the_decision_carries_it_out_when_it_is_ba
     client.produce(b"b", 1)
     client.commit_offset(7)
 
-    def write_but_never_tell(*args: Any) -> None:
+    def write_but_never_tell(node: Any, marker: Any, partitions: Any, _then: Any) -> None:
         if crash == "after the markers":
-            written(*args[:3], lambda _: None)
+            written(node, marker, partitions, lambda _: None)
 
     written = markers.write_everywhere
     with mock.patch.object(markers, "write_everywhere", write_but_never_tell):

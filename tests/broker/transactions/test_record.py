@@ -13,7 +13,9 @@ IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 INT16 = st.integers(-1, 2**15 - 1)
 INT32 = st.integers(0, 2**31 - 1)
 INT64 = st.integers(-1, 2**63 - 1)
-PARTITIONS = st.frozensets(st.builds(TopicPartition, st.sampled_from(["a", "b", "__consumer_offsets"]), INT32))
+PARTITIONS = st.frozensets(
+    st.builds(TopicPartition, st.sampled_from(["a", "b", "__consumer_offsets"]), INT32)
+)
 
 
 @st.composite

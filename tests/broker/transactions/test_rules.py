@@ -193,7 +193,7 @@ def test_initialising_waits_for_what_is_ending(state: State) -> None:
 def test_initialising_aborts_what_is_open_and_the_one_who_asked_with_its_epoch_may_go_on() -> None:
     made = init(transaction(State.ONGOING), Producer(7, 5))
     assert isinstance(made, Transaction)
-    assert (made.state, made.epoch, made.partitions) == (State.PREPARE_ABORT, 6, {PARTITION})
+    assert (made.state, made.epoch, made.partitions) == (State.PREPARE_ABORT, 6, frozenset({PARTITION}))
     again = init(complete(made, NOW), Producer(7, 5))
     assert isinstance(again, Transaction)
     assert again.producer == Producer(7, 6)
@@ -234,9 +234,9 @@ def test_a_fence_in_the_last_epoch_never_overflows() -> None:
 
 def test_the_first_partition_opens_the_transaction_and_more_join_it() -> None:
     first = join(transaction(State.COMPLETE_COMMIT), Producer(7, 5), frozenset({PARTITION}), NEW, NOW)
-    assert (first.state, first.started_ms, first.partitions) == (State.ONGOING, NOW, {PARTITION})
+    assert (first.state, first.started_ms, first.partitions) == (State.ONGOING, NOW, frozenset({PARTITION}))
     more = join(first, Producer(7, 5), frozenset({OTHER}), NEW, NOW + 1)
-    assert (more.started_ms, more.partitions) == (NOW, {PARTITION, OTHER})
+    assert (more.started_ms, more.partitions) == (NOW, frozenset({PARTITION, OTHER}))
     assert join(more, Producer(7, 5), frozenset({OTHER}), NEW, NOW + 2) is more
     assert verify(more, Producer(7, 5)) == {PARTITION, OTHER}
 

@@ -7,13 +7,21 @@ import shutil
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from oncestream.broker.settings import Durability
 from oncestream.broker.topic_names import TRANSACTIONS_TOPIC
@@ -44,7 +52,9 @@ class Txn:
 
     number: int
     name: str
-    values: list[tuple[int, bytes]] = field(default_factory=list)  # all of them acknowledged, or it never commits
+    values: list[tuple[int, bytes]] = field(
+        default_factory=list
+    )  # all of them acknowledged, or it never commits
     offset: bool = False
     fate: str = "open"  # open, committing (asked for, not answered), committed, aborted
 
@@ -152,7 +162,7 @@ class Writer:
             step = self.steps[0]
             step.sent = True
             later = self.machine.world.send(step.request, step.version)
-            later.then(lambda answer, step=step: self.answered(step, answer))
+            later.then(partial(self.answered, step))
             if not later.resolved:
                 return
 
@@ -194,7 +204,9 @@ class Machine(RuleBasedStateMachine):
         self.stable = [0] * PARTITIONS
         self.seen: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
         self.world = World(self.folder, durability=self.durability)
-        self.writers = [Writer(self, name, new_protocol) for name, new_protocol in zip(NAMES, kinds, strict=True)]
+        self.writers = [
+            Writer(self, name, new_protocol) for name, new_protocol in zip(NAMES, kinds, strict=True)
+        ]
         self.world.flush_all()
 
     def teardown(self) -> None:
@@ -360,24 +372,26 @@ class OsMachine(Machine):
     durability = Durability.OS
 
 
-QUICK = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-)
-DEEP = settings(
-    max_examples=1_500, stateful_step_count=80, deadline=None, suppress_health_check=list(HealthCheck)
-)
+def examples(count: int, steps: int) -> settings:
+    return settings(
+        max_examples=count,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )
 
-TestDurable = Machine.TestCase
-TestDurable.settings = QUICK
-TestNotFlushing = OsMachine.TestCase
-TestNotFlushing.settings = QUICK
+
+def test_no_promise_is_broken_by_crashes_that_lose_what_was_not_flushed() -> None:
+    run_state_machine_as_test(Machine, settings=examples(150, 40))
+
+
+def test_no_promise_is_broken_by_kills_of_a_broker_that_does_not_flush() -> None:
+    run_state_machine_as_test(OsMachine, settings=examples(40, 40))
 
 
 @pytest.mark.slow
-class TestDurableDeep(Machine.TestCase):  # type: ignore[name-defined,misc]
-    settings = DEEP
-
-
-@pytest.mark.slow
-class TestNotFlushingDeep(OsMachine.TestCase):  # type: ignore[name-defined,misc]
-    settings = DEEP
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("machine", [Machine, OsMachine])
+def test_no_promise_is_broken_in_a_long_run(machine: type[Machine]) -> None:
+    run_state_machine_as_test(machine, settings=examples(2_000, 80))

@@ -110,7 +110,7 @@ class World:
     def _start(self) -> None:
         self.loop = HandLoop(self.clock)
         self.commits = HandCommit()
-        with mock.patch.object(node_module, "GroupCommit", lambda *_: self.commits):
+        with mock.patch.object(node_module, "GroupCommit", return_value=self.commits):
             loop = cast("asyncio.AbstractEventLoop", self.loop)
             self.node = Node(self._settings, loop, self.clock, NoSyncDisk())
 

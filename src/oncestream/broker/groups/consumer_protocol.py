@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +34,8 @@ from oncestream.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     ResponseTopicPartitions,
 )
+
+logger = logging.getLogger("oncestream.broker")
 
 
 class KnownTopic(Protocol):
@@ -209,6 +212,7 @@ class ConsumerProtocol:
         group = self._groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is not None and member is not None and epoch in (None, member.epoch):
+            logger.info("member expired group=%s member=%s", group_id, member_id)
             self._fence(group, member, step)
 
     def _fence(self, group: ConsumerGroup, member: ConsumerMember, step: Step) -> None:

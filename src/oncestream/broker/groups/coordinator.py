@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from oncestream.broker.clock import Clock
@@ -19,7 +20,7 @@ from oncestream.broker.groups.step import Step
 from oncestream.broker.groups.timers import TimerKey
 from oncestream.broker.later import Later
 from oncestream.broker.settings import BrokerSettings
-from oncestream.broker.state_log import Transaction
+from oncestream.broker.state_log import StateRecord, Transaction
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from oncestream.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -51,7 +52,9 @@ class GroupCoordinator:
         self.partition_of = log.partition_of
         self._consumers = ConsumerProtocol(self.state.consumer, topics, settings, self.runner.timers)
         self._live: dict[str, ClassicGroup] = {}
-        log.replay(self.state)
+        replayed = log.replay(self.state)
+        if replayed:
+            logger.info("groups loaded records=%d groups=%d", replayed, len(self.group_ids()))
         self.runner.run("", self._loaded)
 
     def close(self) -> None:
@@ -200,7 +203,7 @@ class GroupCoordinator:
         for group_id in self.state.offsets.group_ids():
             records = self.state.offsets.tombstones(group_id, topic)
             if records:
-                self.runner.run(group_id, lambda step, records=records: step.write(*records))  # type: ignore[misc]
+                self.runner.run(group_id, partial(_write, records))
 
     def end_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
         """A marker was written to this partition of the offsets topic: its pending offsets count, or go."""
@@ -209,7 +212,7 @@ class GroupCoordinator:
     def expire(self) -> None:
         """Deletes offsets past their time, and groups without members that hold none."""
         for group_id in self.group_ids():
-            self.runner.run(group_id, lambda step, group_id=group_id: self._expire(group_id, step))  # type: ignore[misc]
+            self.runner.run(group_id, partial(self._expire, group_id))
 
     def _expire(self, group_id: str, step: Step) -> None:
         group = self.group(group_id)
@@ -259,6 +262,10 @@ class GroupCoordinator:
 
 def _leave(group: ClassicGroup, leaving: list[MemberIdentity], later: Later, step: Step) -> None:
     step.answer(later, LeaveGroupResponse(members=membership.leave(group, leaving, step)))
+
+
+def _write(records: Sequence[StateRecord], step: Step) -> None:
+    step.write(*records)
 
 
 def _no_group(group_id: str) -> ErrorCode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -12,6 +13,8 @@ from oncestream.broker.groups.timers import TimerKey
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.join_group import JoinGroupResponse
 from oncestream.wire.messages.sync_group import SyncGroupResponse
+
+logger = logging.getLogger("oncestream.broker")
 
 _CAN_REBALANCE: Final = frozenset(
     {ClassicState.EMPTY, ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE}
@@ -131,6 +134,8 @@ def expire_session(group: ClassicGroup, member_id: str, step: Step) -> None:
     member = group.members.get(member_id)
     if member is not None and member.waits and not member.is_new:
         return  # it waits for our answer; its session starts anew with that
+    if member is not None:
+        logger.info("member expired group=%s member=%s", group.id, member_id)
     group.remove(member_id, step)
     if group.state is ClassicState.PREPARING_REBALANCE:
         if group.all_joined:

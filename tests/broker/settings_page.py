@@ -1,0 +1,61 @@
+"""docs/settings.md, made from the table in broker/settings.py: `python -m tests.broker.settings_page` writes it."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from oncestream.broker.settings import ENVIRONMENT_PREFIX, BrokerSettings
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "settings.md"
+HEAD: Final = f"""# Settings of the broker
+
+A setting can stand in three places; the later one wins:
+
+1. a TOML file, given with `--config FILE`: `node_id = 7`, tables as tables
+2. the environment: `{ENVIRONMENT_PREFIX}NODE_ID=7`
+3. the command line: `--set node_id=7`, any number of times; `--data`, `--listen` and `--insecure` are short
+   for the settings of that name
+
+From Python they are keyword arguments, `Broker("data", node_id=7)`, where neither file nor environment is read.
+A name that is not in this table, and a value that cannot be, stop the start with exit code 2. A table is written
+`topic_defaults=retention.ms=60000,cleanup.policy=compact` outside a file.
+
+Exit codes of `oncestream broker start`: 0 stopped by SIGTERM or Ctrl-C; 2 wrong settings or options; 3 the data
+folder or the address cannot be used; 1 anything else.
+
+Names end in their unit: `_ms`, `_bytes`; `_max` is the largest allowed. This page is made from the program's own
+table (`python -m tests.broker.settings_page`).
+
+| Setting | Default | Meaning | Allowed | Environment variable |
+|---|---|---|---|---|
+"""
+
+
+def render() -> str:
+    return HEAD + "".join(_row(spec) for spec in fields(BrokerSettings))
+
+
+def _row(spec: Field[Any]) -> str:
+    default = spec.default if spec.default is not MISSING else ""
+    shown = str(default).lower() if isinstance(default, bool) else str(default)
+    cells = (
+        f"`{spec.name}`",
+        f"`{shown}`" if shown else "empty",
+        spec.metadata["doc"],
+        _allowed(spec),
+        f"`{ENVIRONMENT_PREFIX}{spec.name.upper()}`",
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _allowed(spec: Field[Any]) -> str:
+    low, high = spec.metadata["low"], spec.metadata["high"]
+    if low is None:
+        return "true, false" if isinstance(spec.default, bool) else ""
+    return f"{low} or more" if high is None else f"{low} to {high}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())

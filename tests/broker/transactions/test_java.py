@@ -1,0 +1,73 @@
+"""Apache Kafka's own client and tools: every behaviour is a method of java/TransactionCheck.java, in one JVM."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from oncestream import Broker
+from oncestream.testing.kafka_jars import TOOL_OPTIONS, java_command
+from tests.broker.transactions.producers import Confluent
+from tests.clients.confluent import Confluent as Admin
+from tests.java_tools import KafkaTools
+
+pytestmark = pytest.mark.java
+
+PROGRAM = Path(__file__).parent / "java" / "TransactionCheck.java"
+BEHAVIOURS = re.findall(r"public void (\w+_\w+)\(\)", PROGRAM.read_text())
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
+
+
+@pytest.fixture(scope="module")
+def outcomes(java: None, bootstrap: str) -> dict[str, str]:
+    command = java_command(str(PROGRAM), bootstrap, *BEHAVIOURS, options=TOOL_OPTIONS)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    outcomes = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+    assert list(outcomes) == BEHAVIOURS, done.stderr
+    return outcomes
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+def test_the_java_client(outcomes: dict[str, str], behaviour: str) -> None:
+    assert outcomes[behaviour] == "ok"
+
+
+def test_kafkas_tools_see_end_and_read_transactions(kafka_tool: KafkaTools, tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        bootstrap = broker.bootstrap_servers
+        Admin(bootstrap).create_topic("t")
+        producer = Confluent(bootstrap, "seen")
+        producer.begin()
+        producer.send("t", 0, b"v")
+        producer.commit()
+        producer.begin()
+        producer.send("t", 0, b"open")
+
+        def tool(*arguments: str) -> str:
+            done = kafka_tool(TRANSACTIONS, "--bootstrap-server", bootstrap, *arguments)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        assert re.search(r"seen\s+1\s+\d+\s+Ongoing", tool("list"))
+        assert "t-0" in tool("describe", "--transactional-id", "seen")
+        assert re.search(r"^\d+\s+0\s", tool("describe-producers", "--topic", "t", "--partition", "0"), re.M)
+        hanging = tool("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
+        assert len(hanging.strip().splitlines()) == 1, "the transaction has its coordinator"
+        tool("abort", "--topic", "t", "--partition", "0", "--start-offset", "2")
+        assert producer.read("t", 0, committed=True) == [b"v"]
+        features = kafka_tool(FEATURES, "--bootstrap-server", bootstrap, "describe").stdout
+        assert re.search(r"transaction.version\s.*FinalizedVersionLevel: 2", features)
+        producer.close()
+    dumped = ""
+    for log in sorted(tmp_path.glob("__transaction_state-*/*.log")):
+        done = kafka_tool(DUMP, "--transaction-log-decoder", "--files", str(log))
+        assert done.returncode == 0, done.stderr
+        dumped += done.stdout
+    for state in ("Empty", "Ongoing", "PrepareCommit", "CompleteCommit"):
+        assert state in dumped
+    assert "transactional_id=seen" in dumped or '"transactionalId":"seen"' in dumped
