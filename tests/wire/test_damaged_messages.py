@@ -15,6 +15,7 @@ from oncestream.wire.codec import DecodeError, decode, encode, uvarint
 from oncestream.wire.messages.api_versions import ApiVersionsResponse
 from oncestream.wire.messages.create_topics import CreateTopicsRequest
 from oncestream.wire.messages.fetch import FetchRequest
+from oncestream.wire.messages.heartbeat import HeartbeatRequest
 from oncestream.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from oncestream.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.wire.messages import ALL_CASES, Case, message_of
@@ -112,3 +113,12 @@ def test_records_are_views_of_the_receive_buffer() -> None:
     assert isinstance(records, memoryview)
     records[0:5] = b"patch"
     assert b"patch" in received
+
+
+@pytest.mark.parametrize("version", [3, 4], ids=["plain", "flexible"])
+def test_a_string_longer_than_kafka_allows_is_refused(version: int) -> None:
+    fits = encode(HeartbeatRequest(group_id="a" * 32767), version)
+    assert decode(HeartbeatRequest, fits, version).group_id == "a" * 32767
+    if version == 4:
+        with pytest.raises(DecodeError, match="32768"):
+            decode(HeartbeatRequest, encode(HeartbeatRequest(group_id="a" * 32768), version), version)

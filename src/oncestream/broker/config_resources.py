@@ -12,7 +12,7 @@ from oncestream.broker.catalog import TopicEntry
 from oncestream.broker.node import Node, Topic
 from oncestream.broker.settings import BrokerSettings
 from oncestream.broker.topic_configs import ConfigType
-from oncestream.broker.topic_names import check_name
+from oncestream.broker.topic_names import check_name, is_internal
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 
@@ -74,6 +74,8 @@ def alter(
     if resource_type != ResourceType.TOPIC:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
     topic = find_topic(node, name)
+    if is_internal(name):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is internal; its configuration is fixed")
     changed = change(topic.entry.configs)
     topic_configs.validate(changed)
     if not validate_only:

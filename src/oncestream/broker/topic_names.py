@@ -34,7 +34,7 @@ def check_name(name: str) -> None:
 def check_new_name(name: str, existing: Iterable[str]) -> None:
     """Also refuses what exists, and names that differ from another one by '.' and '_' only."""
     check_name(name)
-    if name == METADATA_TOPIC:
+    if name == METADATA_TOPIC or is_internal(name):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if "." not in name and "_" not in name:
         if name in existing:

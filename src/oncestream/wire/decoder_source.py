@@ -100,6 +100,8 @@ class _Decoder(SourceLines):
         length = self.length("h" if field.kind is string else "i", target, nullable)
         stop = self.variable("stop")
         with self.indented():
+            if field.kind is string and self.flexible:
+                self.line(f"if {length} > 32767: {self.failure(target, f'a string of {{{length}}} bytes')}")
             self.line(f"{stop} = pos + {length}")
             self.line(f"if {stop} > end: {self.failure(target, f'{{{length}}} bytes announced')}")
             self.line(f"{target} = {_FROM_SLICE[field.kind.name].format(f'buf[pos:{stop}]')}")

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from oncestream import Broker
+from oncestream.broker.settings import Durability
 from oncestream.testing.kafka_jars import TOOL_OPTIONS, java_command
 from tests.broker.transactions.producers import Confluent
+from tests.broker.transactions.test_coordinator import ready
+from tests.broker.transactions.world import World
 from tests.clients.confluent import Confluent as Admin
 from tests.java_tools import KafkaTools
 
@@ -63,11 +66,25 @@ def test_kafkas_tools_see_end_and_read_transactions(kafka_tool: KafkaTools, tmp_
         features = kafka_tool(FEATURES, "--bootstrap-server", bootstrap, "describe").stdout
         assert re.search(r"transaction.version\s.*FinalizedVersionLevel: 2", features)
         producer.close()
+    assert dumped_states(kafka_tool, tmp_path, "seen") == [0, 1, 2, 4, 1]
+
+
+def test_kafkas_tool_reads_the_log_of_newer_transactions(kafka_tool: KafkaTools, tmp_path: Path) -> None:
+    world = World(tmp_path, durability=Durability.OS)
+    client = ready(world)
+    for commit in (True, False):
+        client.produce(b"v")
+        client.end(commit)
+    world.stop()
+    assert dumped_states(kafka_tool, tmp_path, "x") == [0, 1, 2, 4, 1, 3, 5]
+
+
+def dumped_states(kafka_tool: KafkaTools, folder: Path, transactional_id: str) -> list[int]:
     dumped = ""
-    for log in sorted(tmp_path.glob("__transaction_state-*/*.log")):
+    for log in sorted(folder.glob("__transaction_state-*/*.log")):
         done = kafka_tool(DUMP, "--transaction-log-decoder", "--files", str(log))
         assert done.returncode == 0, done.stderr
         dumped += done.stdout
-    for state in ("Empty", "Ongoing", "PrepareCommit", "CompleteCommit"):
-        assert state in dumped
-    assert "transactional_id=seen" in dumped or '"transactionalId":"seen"' in dumped
+    lines = [line for line in dumped.splitlines() if f'"transactionalId":"{transactional_id}"' in line]
+    found = [re.search(r'"transactionStatus":(\d)', line) for line in lines]
+    return [int(match[1]) for match in found if match]

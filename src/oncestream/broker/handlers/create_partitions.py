@@ -1,6 +1,6 @@
 """CreatePartitions (37), versions 0-3: give topics more partitions; there is no way back.
 
-Differs from Apache Kafka: a manual assignment can only name this node.
+Differs from Apache Kafka: a manual assignment can only name this node; internal topics are refused.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import Counter
 from oncestream.broker.call import Call
 from oncestream.broker.handlers.create_topics import PARTITIONS_PER_REQUEST_MAX
 from oncestream.broker.node import Node
+from oncestream.broker.topic_names import is_internal
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -40,6 +41,8 @@ def _grow(node: Node, wanted: CreatePartitionsTopic, validate_only: bool) -> Non
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
         )
+    if is_internal(topic.name):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic.name} is internal; its partitions are fixed")
     have = len(topic.partitions)
     if wanted.count <= have:
         reason = (

@@ -1,6 +1,6 @@
 """CreateTopics (19), versions 2-7: make topics, each one wholly or not at all.
 
-Differs from Apache Kafka: the replication factor can only be 1 (or -1), on this one node.
+Differs from Apache Kafka: the replication factor can only be 1 (or -1), on this one node; internal topics are refused.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def _one(node: Node, want: MetadataRequestTopic, create: bool) -> MetadataRespon
         topic = node.topics.get(name)
         if topic is None:
             check_name(name)
-            if not create:
+            if not create or is_internal(name):  # those are made by the coordinators, in their own way
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
             check_new_name(name, node.topics)
             check_room(node, node.settings.default_partitions)
