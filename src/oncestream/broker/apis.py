@@ -9,7 +9,7 @@ from typing import Any, Final
 from oncestream.broker.call import Call
 from oncestream.broker.later import Later
 from oncestream.broker.outbox import Chunk
-from oncestream.wire.api import ApiKey
+from oncestream.wire.api import ApiKey, response_header_version
 from oncestream.wire.schema import Message
 
 # A message; chunks already framed (Fetch); None where no answer is owed (acks=0).
@@ -20,13 +20,14 @@ Handler = Callable[[Any, Call], Answer | Later | Awaitable[Answer]]
 class Api:
     """One served API. Its handler and its messages are imported when the first request comes."""
 
-    __slots__ = ("_handler", "_request", "key", "name", "version_max", "version_min")
+    __slots__ = ("_handler", "_request", "answer_tag_bytes", "key", "name", "version_max", "version_min")
 
     def __init__(self, key: ApiKey, version_min: int, version_max: int) -> None:
         self.key = key
         self.name = key.name.lower()
         self.version_min = version_min
         self.version_max = version_max
+        self.answer_tag_bytes = [response_header_version(key, version) for version in range(version_max + 1)]
         self._handler: Handler | None = None
         self._request: type[Message] | None = None
 

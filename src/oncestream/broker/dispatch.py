@@ -14,7 +14,7 @@ from oncestream.broker.connection import Connection, Slot
 from oncestream.broker.later import Later
 from oncestream.broker.node import Node
 from oncestream.broker.outbox import Chunk
-from oncestream.wire.api import ApiKey, response_header_version
+from oncestream.wire.api import ApiKey
 from oncestream.wire.codec import DecodeError, decode, encode_into
 from oncestream.wire.header import RequestHeader, decode_request_header
 from oncestream.wire.schema import Message
@@ -36,10 +36,10 @@ class Dispatcher:
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         try:
             header = decode_request_header(frame)
-            api = _find_api(header)
+            api = APIS.get(header.api_key)
             version = header.api_version
-            if not api.version_min <= version <= api.version_max:
-                connection.answer_now([_unsupported_version(header)])
+            if api is None or not api.version_min <= version <= api.version_max:
+                connection.answer_now([_unsupported_version(header, api)])
                 return
             if len(frame) > REQUEST_BYTES_MAX and api.key is not ApiKey.PRODUCE:
                 raise DecodeError(f"{api.name} of {len(frame)} bytes (allowed: {REQUEST_BYTES_MAX})")
@@ -99,39 +99,31 @@ def _answer(connection: Connection, slot: Slot | None, api: Api, call: Call, ans
         connection.answer(slot, chunks)
 
 
-def _find_api(header: RequestHeader) -> Api:
-    api = APIS.get(header.api_key)
+def _unsupported_version(header: RequestHeader, api: Api | None) -> bytearray:
+    """A client newer than us learns our versions from an answer to ApiVersions in version 0; no other is given."""
     if api is None:
         raise DecodeError(f"api key {header.api_key} is not served")
-    served = api.version_min <= header.api_version <= api.version_max
-    if not served and api.key is not ApiKey.API_VERSIONS:
+    if api.key is not ApiKey.API_VERSIONS:
         raise DecodeError(
             f"{api.name} version {header.api_version} is not served"
             f" (served: {api.version_min} to {api.version_max})"
         )
-    return api
-
-
-def _unsupported_version(header: RequestHeader) -> bytearray:
-    """A client newer than us learns our versions from an answer in version 0."""
     from oncestream.broker.handlers.api_versions import unsupported_version
 
-    return encode_frame(ApiKey.API_VERSIONS, 0, header.correlation_id, unsupported_version())
+    return _encode_frame(api, 0, header.correlation_id, unsupported_version())
 
 
 def _chunks(api: Api, call: Call, answer: Answer) -> list[Chunk]:
     if answer is None:
         return []
     if isinstance(answer, Message):
-        return [encode_frame(api.key, call.version, call.correlation_id, answer)]
+        return [_encode_frame(api, call.version, call.correlation_id, answer)]
     return answer
 
 
-def encode_frame(key: ApiKey, version: int, correlation_id: int, message: Message) -> bytearray:
+def _encode_frame(api: Api, version: int, correlation_id: int, message: Message) -> bytearray:
     """Length, header and body of an answer in one buffer."""
-    out = bytearray(_FRAME_HEAD.size)
-    if response_header_version(key, version):
-        out.append(0)  # no tagged fields
+    out = bytearray(_FRAME_HEAD.size + api.answer_tag_bytes[version])  # zero: no tagged fields
     encode_into(message, version, out)
     _FRAME_HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
     return out
