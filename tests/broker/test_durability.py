@@ -289,6 +289,6 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def turns() -> None:
-    """Enough turns of the loop for everything that could happen without the disk."""
+    """Time enough for everything that could happen without the disk, in the loop and in its threads."""
     for _ in range(20):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)

@@ -13,14 +13,21 @@ from typing import Any
 import pytest
 
 from oncestream import Broker
-from oncestream.errors import BadSetting, BrokerFailed, DataFolderInUse, ListenFailed, OncestreamError
+from oncestream.errors import (
+    BadSetting,
+    BrokerFailed,
+    DataFolderInUse,
+    ListenFailed,
+    OncestreamError,
+    OpenListener,
+)
 from oncestream.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
 from oncestream.wire.messages.metadata import MetadataRequest, MetadataResponse
-from tests.broker.kit import Wire, batch, create_topic, fetch, fetch_request, produce, values_of
+from tests.broker.kit import Wire, batch, create_topic, fetch, fetch_request, metadata, produce, values_of
 
 IN_THREAD_AND_PROCESS = pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
 
@@ -168,3 +175,18 @@ def test_settings_mean_the_same_in_a_thread_and_in_a_process(
         configs = {entry.name: entry.value for entry in answer.results[0].configs}
         assert {name: configs[name] for name in defaults} == defaults
         assert wire.ask(MetadataRequest(topics=[]), 12, MetadataResponse).brokers[0].node_id == 1
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
+def test_a_listener_beyond_loopback_is_refused_unless_insecure(tmp_path: Path, listen: str) -> None:
+    with pytest.raises(OpenListener), Broker(tmp_path / "data", listen=listen):
+        pass
+    with Broker(tmp_path / "data", listen="0.0.0.0:0", insecure=True) as broker:
+        port = broker.bootstrap_servers.rpartition(":")[2]
+        with Wire(f"127.0.0.1:{port}") as wire:
+            assert metadata(wire, []) == []
+
+
+def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting), Broker(tmp_path / "data", listen="localhost"):
+        pass

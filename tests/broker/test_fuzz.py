@@ -159,7 +159,9 @@ def _damaged(rng: random.Random, pool: list[bytes]) -> Iterator[bytes]:
         frame = bytearray(rng.choice(pool))
         if rng.random() < DAMAGED_LENGTHS:
             frame[rng.randrange(4)] ^= 1 << rng.randrange(8)
-        elif rng.random() < 0.3:
+        elif (kind := rng.random()) < 0.1:
+            pass  # whole, but about things that are not there
+        elif kind < 0.4:
             del frame[rng.randrange(4, len(frame)) :]
             frame[:4] = _LENGTH.pack(len(frame) - 4)
         else:

@@ -102,17 +102,40 @@ def test_a_failed_log_leaves_no_marker_of_a_clean_stop(store: Store, disk: Faili
     assert again.log.failed is None
 
 
-def test_a_ticket_covers_what_was_written_before_it_and_nothing_later(store: Store) -> None:
+def test_a_ticket_covers_what_was_written_before_it_ran_and_nothing_later(
+    store: Store, disk: FailingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.log.append(batch_of([b"a"]))
     ticket = store.log.unsynced()
     assert ticket is not None
     store.log.append(batch_of([b"b"]))
+    sync = disk.sync
+
+    def append_meanwhile(fd: int) -> None:
+        store.log.append(batch_of([b"c"]))
+        sync(fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "sync", append_meanwhile)
+        ticket.run()
+    store.log.synced(ticket)
+    assert (store.log.synced_offset, store.log.end_offset) == (2, 3)
+    store.sync()
+    assert store.log.synced_offset == 3
+    assert store.log.unsynced() is None
+
+
+def test_a_ticket_does_not_cover_a_segment_that_began_after_it(store: Store) -> None:
+    store.log.append(batch_of([b"a"]))
+    ticket = store.log.unsynced()
+    assert ticket is not None
+    while len(list(store.log_folder.glob("*.log"))) == 1:
+        store.log.append(batch_of([b"v" * 100]))
     ticket.run()
     store.log.synced(ticket)
-    assert (store.log.synced_offset, store.log.end_offset) == (1, 2)
+    assert store.log.synced_offset == 1
     store.sync()
-    assert store.log.synced_offset == 2
-    assert store.log.unsynced() is None
+    assert store.log.synced_offset == store.log.end_offset
 
 
 def test_a_ticket_syncs_rolled_segments_and_their_indexes(store: Store, disk: FailingDisk) -> None:

@@ -248,12 +248,13 @@ class Log(LogReader):
             ):
                 segment = self._roll(now_ms)
             stamp(batch, base_offset, self.leader_epoch)
-            self._unsynced.live = segment.append(
+            file = self._unsynced.live = segment.append(
                 batch, base_offset, last_offset, header.max_timestamp, config.index_interval_bytes
             )
         except OSError as error:
             raise self._undo(segment, error) from error
         self.end_offset = last_offset + 1
+        self._unsynced.tail = (file, self.end_offset)
         return base_offset
 
     def _undo(self, segment: Segment, error: OSError) -> KafkaError:

@@ -18,11 +18,15 @@ class SyncTicket:
     live: OpenFile | None
     folders: list[Path]
     names_serial: int
+    source: Unsynced
     disk: Disk
     error: OSError | None = field(default=None)
 
     def run(self) -> None:
         """Syncs files before the names that lead to them. A failure is kept in `error` for the log to see."""
+        tail = self.source.tail
+        if tail is not None and tail[0] is self.live:
+            self.end_offset = tail[1]  # what was appended since the ticket was taken comes along
         try:
             for file in self.rolled:
                 self.disk.sync(file.fd)
@@ -39,6 +43,8 @@ class Unsynced:
 
     def __init__(self, folder: Path, disk: Disk, *, new_folder: bool) -> None:
         self.live: OpenFile | None = None
+        # The live file with the end of the last whole batch in it; replaced, never changed: other threads read it.
+        self.tail: tuple[OpenFile, int] | None = None
         self._folder = folder
         self._disk = disk
         self._rolled: list[OpenFile] = []
@@ -58,7 +64,7 @@ class Unsynced:
         if self.live is None and not self._rolled and not names:
             return None
         folders = [self._folder, self._folder.parent] if names else []
-        return SyncTicket(end_offset, list(self._rolled), self.live, folders, self._names_serial, self._disk)
+        return SyncTicket(end_offset, list(self._rolled), self.live, folders, self._names_serial, self, self._disk)
 
     def done(self, ticket: SyncTicket, end_offset: int) -> None:
         self._rolled = [file for file in self._rolled if file not in ticket.rolled]

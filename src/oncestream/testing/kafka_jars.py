@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from oncestream.errors import JarsUnavailable, JavaUnavailable
 
@@ -26,23 +26,23 @@ TOOL_OPTIONS: Final = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 
-POM: Final = f"""\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>oncestream</groupId><artifactId>kafka</artifactId><version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA_VERSION}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version>
-    </dependency>
-  </dependencies>
-</project>
-"""
+class JarSet(NamedTuple):
+    """Maven artifacts, as group:artifact:version, that are fetched together with all they need."""
+
+    name: str
+    artifacts: tuple[str, ...]
+
+
+LOGGING: Final = "org.slf4j:slf4j-simple:1.7.36"
+KAFKA: Final = JarSet(
+    "kafka",
+    (
+        f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+        f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
+        LOGGING,
+    ),
+)
+KAFKA_STREAMS: Final = JarSet("kafka-streams", (f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}", LOGGING))
 
 
 def run_tool(
@@ -59,20 +59,20 @@ def run_tool(
     )
 
 
-def java_command(*arguments: str, options: Sequence[str] = ()) -> list[str]:
+def java_command(*arguments: str, options: Sequence[str] = (), jars: JarSet = KAFKA) -> list[str]:
     """The command that runs a main class, or a Java source file, with Kafka's jars."""
-    return [_java(), *options, "-cp", f"{kafka_jars()}/*", *arguments]
+    return [_java(), *options, "-cp", f"{kafka_jars(jars)}/*", *arguments]
 
 
 @cache
-def kafka_jars() -> Path:
-    """The folder of jars; the first call on a machine lets Maven fetch them (54 MB)."""
+def kafka_jars(jars: JarSet = KAFKA) -> Path:
+    """The folder of jars; the first call on a machine lets Maven fetch them (Kafka 54 MB, Streams 94 MB)."""
     _java()
-    home = _cache_folder() / f"kafka-{KAFKA_VERSION}"
+    home = _cache_folder() / f"{jars.name}-{KAFKA_VERSION}"
     home.mkdir(parents=True, exist_ok=True)
     with _locked(home / ".lock"):
         if not (home / "lib").is_dir():
-            _fetch(home)
+            _fetch(home, jars)
     return home / "lib"
 
 
@@ -87,11 +87,11 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(home: Path) -> None:
+def _fetch(home: Path, jars: JarSet) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise JavaUnavailable(program="Maven (mvn)", reason="it is not on the PATH")
-    (home / "pom.xml").write_text(POM)
+    (home / "pom.xml").write_text(_pom(jars))
     partial = home / "lib.partial"
     shutil.rmtree(partial, ignore_errors=True)
     command = [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
@@ -105,6 +105,22 @@ def _fetch(home: Path) -> None:
         lines = (done.stdout + done.stderr).strip().splitlines() or ["Maven said nothing"]
         raise JarsUnavailable(reason=lines[0])
     partial.rename(home / "lib")
+
+
+def _pom(jars: JarSet) -> str:
+    dependencies = "".join(
+        f"    <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version></dependency>\n"
+        for group, artifact, version in (coordinates.split(":") for coordinates in jars.artifacts)
+    )
+    return f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>oncestream</groupId><artifactId>{jars.name}</artifactId><version>1</version>
+  <dependencies>
+{dependencies}  </dependencies>
+</project>
+"""
 
 
 @cache

@@ -13,8 +13,8 @@ from oncestream.broker.transactions.flush import when_flushed
 from oncestream.broker.transactions.initialize import first_seen, initialize
 from oncestream.broker.transactions.join import join, verify
 from oncestream.broker.transactions.ledger import Ledger
-from oncestream.broker.transactions.recovery import reconcile
-from oncestream.broker.transactions.state import State, TopicPartition, Transaction
+from oncestream.broker.transactions.recovery import owed, reconcile
+from oncestream.broker.transactions.state import VERSION_EPOCH_BUMP, State, TopicPartition, Transaction
 from oncestream.broker.transactions.timeouts import Timeouts
 from oncestream.broker.transactions.waits import Waits
 from oncestream.wire.error_codes import ErrorCode, KafkaError
@@ -41,6 +41,7 @@ class TransactionCoordinator:
         self._flushing: set[str] = set()  # their data go to the disk before the end is decided
         self.waits = Waits(node.loop)
         self.timeouts = Timeouts(node.loop, node.clock, self._on_due)
+        self._orphans = dict(reconcile(node, self.states))
         self._recover()
         self._expiry = node.loop.call_later(self._expiry_interval_ms / 1000, self._expire_again)
 
@@ -214,20 +215,21 @@ class TransactionCoordinator:
                 self.waits.settle(ended.id)
                 return
             tell(complete(ended, ended.updated_ms))
-            self._carry_out(ended)
+            self._carry_out(ended, ended.partitions)
 
         self.ledger.write(ended, written)
 
-    def _carry_out(self, ended: Transaction) -> None:
+    def _carry_out(self, ended: Transaction, partitions: frozenset[TopicPartition]) -> None:
         """Markers first, all of them durable: only then may the log forget that they are owed."""
 
         def marked(error: KafkaError | None) -> None:
             if error is None:
                 self.ledger.write(complete(ended, self._clock.now_ms()), lambda _: None)
+                self._adopt(ended.id)
             self.waits.settle(ended.id)
 
         marker = markers.Marker(ended.producer, ended.state is State.PREPARE_COMMIT)
-        markers.write_everywhere(self._node, marker, ended.partitions, marked)
+        markers.write_everywhere(self._node, marker, partitions, marked)
 
     # -- questions ----------------------------------------------------------------------------
 
@@ -297,13 +299,20 @@ class TransactionCoordinator:
     # -- start-up -----------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        for txn in reconcile(self._node, self.states):
-            self.ledger.write(txn, lambda _: None)
         for txn in list(self.states):
             if txn.state.is_ending:
                 logger.info(
                     "transaction is carried out transactional_id=%s state=%s", txn.id, txn.state.label
                 )
-                self._carry_out(txn)
-            elif txn.state is State.ONGOING:
+                self._carry_out(txn, owed(self._node, txn))
+            else:
+                self._adopt(txn.id)
+            if txn.state is State.ONGOING:
                 self.timeouts.watch(txn.id, txn.due_ms)
+
+    def _adopt(self, transactional_id: str) -> None:
+        """Partitions that were written to before the power was lost, and their joining with it."""
+        partitions = self._orphans.pop(transactional_id, None)
+        if partitions is not None:
+            producer = self._find(transactional_id).producer
+            self.join(transactional_id, producer, partitions, VERSION_EPOCH_BUMP)

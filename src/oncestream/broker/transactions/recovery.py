@@ -1,18 +1,20 @@
 """Makes the partitions and the transaction log agree, after a crash in which one reached the disk and one not.
 
 A partition joins and is written to at once, and both are flushed side by side: power lost in between may leave
-records in a partition of which the log knows nothing. Apache Kafka flushes neither, and leaves such a
-transaction hanging.
+records in a partition of which the log knows nothing, even of a transaction whose forerunner, says the log, is
+still ending. Apache Kafka flushes neither, and leaves such a transaction hanging.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from oncestream.broker.state_log import Producer
 from oncestream.broker.transactions import markers
-from oncestream.broker.transactions.join import join
+from oncestream.broker.transactions.end import complete
 from oncestream.broker.transactions.state import VERSION_EPOCH_BUMP, TopicPartition, Transaction
 from oncestream.broker.transactions.states import States
 
@@ -23,34 +25,63 @@ if TYPE_CHECKING:
 logger = logging.getLogger("oncestream.broker")
 
 
-def reconcile(node: Node, states: States) -> list[Transaction]:
-    """Aborts what nobody can end any more; answers transactions that have more partitions than the log says."""
-    owners = {txn.producer_id: txn for txn in states}
-    adopted: dict[str, Transaction] = {}
+def reconcile(node: Node, states: States) -> Mapping[str, frozenset[TopicPartition]]:
+    """Aborts what nobody can end any more; answers by transactional id what is to join the transaction in force.
+
+    Where a transaction is ending, that is the one after it.
+    """
+    owners = {producer.id: txn for txn in states for producer in (txn.producer, complete_of(txn).producer)}
+    adopted: defaultdict[str, set[TopicPartition]] = defaultdict(set)
+    for where, found in _open_transactions(node):
+        owner = owners.get(found.producer_id)
+        if owner is not None and _is_known(owner, where, found):
+            continue
+        if owner is not None and complete_of(owner).producer == (found.producer_id, found.producer_epoch):
+            adopted[owner.id].add(where)
+        else:
+            _abort(node, where, found, owner)
+    return {transactional_id: frozenset(partitions) for transactional_id, partitions in adopted.items()}
+
+
+def owed(node: Node, txn: Transaction) -> frozenset[TopicPartition]:
+    """The partitions of a transaction that was ending which have no marker of it yet.
+
+    From transaction version 2 on the marker brings the new epoch, so one that is there is known by it; another
+    one would end what the producer has begun since. Before, nothing can have begun, and one more does no harm.
+    """
+    if txn.version < VERSION_EPOCH_BUMP:
+        return txn.partitions
+    return frozenset(where for where in txn.partitions if not _has_epoch(node, where, txn.producer))
+
+
+def complete_of(txn: Transaction) -> Transaction:
+    return complete(txn, txn.updated_ms) if txn.state.is_ending else txn
+
+
+def _open_transactions(node: Node) -> Iterator[tuple[TopicPartition, OpenTransaction]]:
     for topic in node.topics.values():
         for partition in topic.partitions:
-            where = TopicPartition(topic.name, partition.index)
             for found in partition.log.open_transactions():
-                owner = owners.get(found.producer_id)
-                if owner is not None and where in owner.partitions:
-                    continue
-                if owner is not None and _is_current(owner, found):
-                    producer = Producer(found.producer_id, found.producer_epoch)
-                    now_ms = node.clock.now_ms()
-                    owner = join(owner, producer, frozenset({where}), VERSION_EPOCH_BUMP, now_ms)
-                    owners[found.producer_id] = adopted[owner.id] = owner
-                else:
-                    _abort(node, where, found, owner)
-    return list(adopted.values())
+                yield TopicPartition(topic.name, partition.index), found
 
 
-def _is_current(owner: Transaction, found: OpenTransaction) -> bool:
-    """Whether the producer may still go on with it: then it is not ours to abort."""
-    return owner.epoch == found.producer_epoch and not owner.state.is_ending
+def _is_known(owner: Transaction, where: TopicPartition, found: OpenTransaction) -> bool:
+    if where not in owner.partitions or found.producer_id != owner.producer_id:
+        return False
+    is_next = owner.state.is_ending and owner.version >= VERSION_EPOCH_BUMP
+    return not is_next or found.producer_epoch < owner.epoch
+
+
+def _has_epoch(node: Node, where: TopicPartition, producer: Producer) -> bool:
+    partition = node.partition(*where)
+    known = partition.log.producers() if partition is not None else []
+    return any(p.producer_id == producer.id and p.producer_epoch >= producer.epoch for p in known)
 
 
 def _abort(node: Node, where: TopicPartition, found: OpenTransaction, owner: Transaction | None) -> None:
-    epoch = found.producer_epoch if owner is None else max(owner.epoch, found.producer_epoch)
+    epoch = found.producer_epoch
+    if owner is not None and owner.producer_id == found.producer_id:
+        epoch = max(epoch, owner.epoch)
     logger.warning(
         "transaction without an owner is aborted partition=%s producer_id=%d epoch=%d first_offset=%d",
         *(where, found.producer_id, found.producer_epoch, found.first_offset),
