@@ -1,6 +1,6 @@
 """A process that copies a topic in transactions: `python -m tests.transactions.copier '{"bootstrap": ...}'`.
 
-Output partition and value are those of the input. SIGTERM ends it between two transactions.
+Output partition and value are those of the input. Once it has said `ready`, SIGTERM ends it between two transactions.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def copy(task: Task, stop: threading.Event) -> None:
             "transactional.id": task.transactional_id,
             "transaction.timeout.ms": 40_000,
             "linger.ms": 1,
+            # A librdkafka that re-bootstraps waits for ever for the old group coordinator (its issue 5511).
+            "metadata.recovery.strategy": "none",
         }
     )
     consumer = _consumer(task)
@@ -122,6 +124,8 @@ def _rewind(consumer: Consumer) -> None:
 def main() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     copy(Task(**json.loads(sys.argv[1])), stop)
 
 

@@ -25,7 +25,7 @@ from tests.transactions.copier import Task
 PARTITIONS: Final = 2
 COPIERS: Final = 2
 TRANSACTION_SIZE: Final = 750
-PROGRESS_TIMEOUT_S: Final = 20
+PROGRESS_TIMEOUT_S: Final = 60
 REPOSITORY: Final = Path(__file__).parents[2]
 SETTINGS: Final[dict[str, object]] = {
     "group_session_timeout_ms_min": 1_000,
@@ -60,7 +60,10 @@ class BouncedCopier:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "tests.transactions.copier", json.dumps(asdict(self.task))]
-        self.process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True)
+        assert self.process.stdout is not None
+        self.process.stdout.readline()
 
     def bounce(self, *, hard: bool) -> None:
         self.stop(hard=hard)

@@ -81,10 +81,6 @@ class Partition:
             callback(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted."))
         self._wake()
 
-    def on_stable(self) -> None:
-        """A transaction has ended: readers of committed data may see more."""
-        self._wake()
-
     def _advance(self, offset: int) -> None:
         if offset <= self._visible:
             return

@@ -100,7 +100,7 @@ class Confluent:
             assert message is not None, "no end of the partition in sight"
             if message.error():
                 break
-            values.append(message.value())
+            values.append(message.value() or b"")
         consumer.close()
         return values
 

@@ -579,6 +579,35 @@ def test_a_write_whose_joining_was_lost_with_the_power_can_be_repeated_and_commi
     world.stop()
 
 
+@pytest.mark.parametrize("epoch", [0, 32766])
+def test_what_was_begun_after_an_end_is_not_ended_with_it_when_the_power_is_lost(
+    tmp_path: Path, epoch: int
+) -> None:
+    """The log falls back to the decision, while the partition has the marker and a record after it."""
+    world = World(tmp_path)
+    client = ready(world)
+    world.node.transactions.ledger.put(state_of(world).move_to(State.EMPTY, 0, epoch=epoch))
+    client.epoch = epoch
+    assert client.produce(b"first") is NONE
+    ends: list[Any] = []
+    world.send(client.ending(), 5).then(ends.append)
+    for partition in world.node.topics["__transaction_state"].partitions:
+        world.commits.flush(partition)
+    client.id, client.epoch, client.sequences = ends[0].producer_id, ends[0].producer_epoch, {}
+    request = client.batch(b"second")
+    world.send(request, 12)
+    for _ in range(2):
+        world.commits.flush(world.data_partitions[0])
+    assert world.data_partitions[0].log.synced_offset == 3
+    world.lose_power(lambda _: 0)
+    assert state_of(world).state is State.ONGOING
+    assert world.committed(0) == [b"first"]
+    assert produced(world.ask(request, 12)) is NONE
+    assert client.end() is NONE
+    assert world.committed(0) == [b"first", b"second"]
+    world.stop()
+
+
 def test_records_of_a_transaction_without_an_owner_are_aborted_at_the_start(tmp_path: Path) -> None:
     world = World(tmp_path, durability=Durability.OS)
     client = ready(world)

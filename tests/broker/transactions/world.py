@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import heapq
 import itertools
 import struct
@@ -121,7 +122,9 @@ class World:
         call = Call(self.node, version, 0, "test", "nowhere:0")
         api = APIS[type(request).__api_key__]
         assert api.version_min <= version <= api.version_max
-        answer = api.handler(request, call)
+        answer = api.handler(
+            copy.deepcopy(request), call
+        )  # what came by the network is the handler's to change
         if isinstance(answer, Later):
             return answer
         later = Later()

@@ -12,6 +12,7 @@ from oncestream.broker.groups.offsets import Committed, commit_record, tombstone
 from oncestream.broker.groups.step import Step
 from oncestream.broker.later import Later
 from oncestream.broker.state_log import Producer, StateRecord
+from oncestream.storage.config import INT64_MAX
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.schema import Message
 
@@ -203,7 +204,7 @@ def _records(
         if len(metadata) > metadata_max:
             made.told.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             continue
-        expire_ms = -1 if retention_ms < 0 else now_ms + retention_ms
+        expire_ms = -1 if retention_ms < 0 else min(now_ms + retention_ms, INT64_MAX)
         committed = Committed(made.offset, made.leader_epoch, metadata, now_ms, expire_ms)
         records.append(commit_record(group_id, made.topic, made.partition, committed))
     return records

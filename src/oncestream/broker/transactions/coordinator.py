@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from oncestream.broker.state_log import Producer
 from oncestream.broker.transactions import markers
 from oncestream.broker.transactions.end import complete, end, fence
+from oncestream.broker.transactions.expiry import Expiry
 from oncestream.broker.transactions.flush import when_flushed
 from oncestream.broker.transactions.initialize import first_seen, initialize
 from oncestream.broker.transactions.join import join, verify
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("oncestream.broker")
 
-EXPIRY_INTERVAL_MS_MAX: Final = 3_600_000
 BUSY_MS: Final = 1_000
 
 Tell = Callable[[Transaction | KafkaError], None]
@@ -43,12 +43,12 @@ class TransactionCoordinator:
         self.timeouts = Timeouts(node.loop, node.clock, self._on_due)
         self._orphans = dict(reconcile(node, self.states))
         self._recover()
-        self._expiry = node.loop.call_later(self._expiry_interval_ms / 1000, self._expire_again)
+        self._expiry = Expiry(node, self.ledger)
 
     def close(self) -> None:
         self.waits.close()
         self.timeouts.close()
-        self._expiry.cancel()
+        self._expiry.close()
 
     # -- what clients ask for -----------------------------------------------------------------
 
@@ -224,12 +224,18 @@ class TransactionCoordinator:
 
         def marked(error: KafkaError | None) -> None:
             if error is None:
-                self.ledger.write(complete(ended, self._clock.now_ms()), lambda _: None)
-                self._adopt(ended.id)
+                self._complete(ended)
             self.waits.settle(ended.id)
 
         marker = markers.Marker(ended.producer, ended.state is State.PREPARE_COMMIT)
         markers.write_everywhere(self._node, marker, partitions, marked)
+
+    def _complete(self, ended: Transaction) -> None:
+        try:
+            self.ledger.put(complete(ended, self._clock.now_ms()))
+        except KafkaError:
+            return  # the log has failed, and said so; the next start carries the decision out
+        self._adopt(ended.id)
 
     # -- questions ----------------------------------------------------------------------------
 
@@ -273,42 +279,18 @@ class TransactionCoordinator:
         self._decide(fenced, lambda _: None)
         return None
 
-    @property
-    def _expiry_interval_ms(self) -> int:
-        return min(EXPIRY_INTERVAL_MS_MAX, self._node.settings.transactional_id_expiration_ms)
-
-    def expire(self) -> None:
-        """Forgets ids that nobody has used for long."""
-        before_ms = self._clock.now_ms() - self._node.settings.transactional_id_expiration_ms
-        idle = [
-            txn.id
-            for txn in self.states
-            if txn.state is not State.ONGOING and not txn.state.is_ending and txn.updated_ms <= before_ms
-        ]
-        for transactional_id in idle:
-            self.ledger.forget(transactional_id)
-            logger.info("transactional id expired transactional_id=%s", transactional_id)
-
-    def _expire_again(self) -> None:
-        try:
-            self.expire()
-        except KafkaError:
-            logger.exception("expiry of transactional ids failed; it is tried again")
-        self._expiry = self._node.loop.call_later(self._expiry_interval_ms / 1000, self._expire_again)
-
     # -- start-up -----------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        for txn in list(self.states):
-            if txn.state.is_ending:
-                logger.info(
-                    "transaction is carried out transactional_id=%s state=%s", txn.id, txn.state.label
-                )
-                self._carry_out(txn, owed(self._node, txn))
-            else:
-                self._adopt(txn.id)
+        for txn in self.states.busy():
             if txn.state is State.ONGOING:
                 self.timeouts.watch(txn.id, txn.due_ms)
+                continue
+            logger.info("transaction is carried out transactional_id=%s state=%s", txn.id, txn.state.label)
+            self._carry_out(txn, owed(self._node, txn))
+        for transactional_id in list(self._orphans):
+            if not self._is_ending(transactional_id):
+                self._adopt(transactional_id)
 
     def _adopt(self, transactional_id: str) -> None:
         """Partitions that were written to before the power was lost, and their joining with it."""

@@ -34,15 +34,15 @@ def end(
     """The transaction with its end decided; the same one where this very end has been reached."""
     if client_version < VERSION_EPOCH_BUMP:
         return _end_old(txn, producer, commit, now_ms)
+    if txn.state.is_ending:  # first of all: a producer that goes on may have been told another id already
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     is_retry = _is_retry(txn, producer)
     if not is_retry and txn.producer_id != producer.id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    may_be_next = not txn.state.is_ending and txn.epoch == producer.epoch
-    may_be_retry = is_retry and txn.state not in (State.EMPTY, State.ONGOING)
-    if not may_be_next and not may_be_retry:
-        raise KafkaError(ErrorCode.PRODUCER_FENCED)
-    if may_be_retry:
+    if is_retry and txn.state not in (State.EMPTY, State.ONGOING):
         return _repeated(txn, commit)
+    if txn.epoch != producer.epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if commit and txn.state is not State.ONGOING:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE)
     started_ms = txn.started_ms if txn.state is State.ONGOING else now_ms

@@ -29,10 +29,10 @@ def initialize(
 
     `expected` is what a producer that goes on after an error has (KIP-360): anybody newer fences it.
     """
-    if expected is not None and not _is_known(txn, expected):
-        raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if txn.state.is_ending:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if expected is not None and not _is_known(txn, expected):
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if txn.state is State.ONGOING:
         return fence(txn, now_ms, server_version=server_version, new_producer_id=new_producer_id)
     if txn.is_exhausted and (expected is None or expected.epoch == txn.epoch):

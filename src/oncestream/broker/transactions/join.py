@@ -34,9 +34,9 @@ def verify(txn: Transaction, producer: Producer) -> frozenset[TopicPartition]:
 
 
 def _check_producer(txn: Transaction, producer: Producer) -> None:
+    if txn.state.is_ending:  # first of all: a producer that goes on may have been told another id already
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if txn.producer_id != producer.id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if txn.epoch != producer.epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
-    if txn.state.is_ending:
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)

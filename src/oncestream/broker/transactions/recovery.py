@@ -30,9 +30,12 @@ def reconcile(node: Node, states: States) -> Mapping[str, frozenset[TopicPartiti
 
     Where a transaction is ending, that is the one after it.
     """
+    open_ = list(_open_transactions(node))
+    if not open_:
+        return {}
     owners = {producer.id: txn for txn in states for producer in (txn.producer, complete_of(txn).producer)}
     adopted: defaultdict[str, set[TopicPartition]] = defaultdict(set)
-    for where, found in _open_transactions(node):
+    for where, found in open_:
         owner = owners.get(found.producer_id)
         if owner is not None and _is_known(owner, where, found):
             continue
