@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from oncestream.broker import topic_configs
 from oncestream.broker.catalog import TopicEntry
@@ -14,6 +15,18 @@ from oncestream.broker.settings import BrokerSettings
 from oncestream.broker.topic_configs import ConfigType
 from oncestream.broker.topic_names import check_name, is_internal
 from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+
+class Resource(Protocol):
+    """What both altering requests say of a resource."""
+
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=Resource)
+OwnConfigs = Mapping[str, str]
+NewConfigs = Mapping[str, str | None]
 
 
 class ResourceType(IntEnum):
@@ -59,24 +72,37 @@ def describe(node: Node, resource_type: int, name: str) -> list[ConfigEntry]:
 
 
 def alter(
-    node: Node,
-    resource_type: int,
-    name: str,
-    change: Callable[[Mapping[str, str]], Mapping[str, str | None]],
-    validate_only: bool,
+    node: Node, resources: Sequence[R], change: Callable[[R, OwnConfigs], NewConfigs], validate_only: bool
+) -> list[KafkaError | None]:
+    """Gives each topic the configurations that `change` makes of its own ones; what was wrong with which."""
+    named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    outcomes: list[KafkaError | None] = []
+    for resource in resources:
+        try:
+            if named[resource.resource_type, resource.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            _alter(node, resource, change, validate_only)
+            outcomes.append(None)
+        except KafkaError as error:
+            outcomes.append(error)
+    return outcomes
+
+
+def _alter(
+    node: Node, resource: R, change: Callable[[R, OwnConfigs], NewConfigs], validate_only: bool
 ) -> None:
-    """Gives a topic the configurations that `change` makes of its own ones."""
-    if resource_type == ResourceType.BROKER:
+    name = resource.resource_name
+    if resource.resource_type == ResourceType.BROKER:
         _check_broker_name(node, name)
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "the broker's settings are read at its start; see docs/settings.md"
         )
-    if resource_type != ResourceType.TOPIC:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+    if resource.resource_type != ResourceType.TOPIC:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
     topic = find_topic(node, name)
     if is_internal(name):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is internal; its configuration is fixed")
-    changed = change(topic.entry.configs)
+    changed = change(resource, topic.entry.configs)
     topic_configs.validate(changed)
     if not validate_only:
         node.set_configs(topic, {key: value for key, value in changed.items() if value is not None})

@@ -64,7 +64,9 @@ class Unsynced:
         if self.live is None and not self._rolled and not names:
             return None
         folders = [self._folder, self._folder.parent] if names else []
-        return SyncTicket(end_offset, list(self._rolled), self.live, folders, self._names_serial, self, self._disk)
+        return SyncTicket(
+            end_offset, list(self._rolled), self.live, folders, self._names_serial, self, self._disk
+        )
 
     def done(self, ticket: SyncTicket, end_offset: int) -> None:
         self._rolled = [file for file in self._rolled if file not in ticket.rolled]

@@ -26,6 +26,7 @@ TOOL_OPTIONS: Final = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 
+
 class JarSet(NamedTuple):
     """Maven artifacts, as group:artifact:version, that are fetched together with all they need."""
 

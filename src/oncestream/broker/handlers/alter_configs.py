@@ -1,15 +1,12 @@
 """AlterConfigs (33), versions 0-2: replace all configurations of a topic by those given.
 
-Differs from Apache Kafka: the broker's own settings cannot be changed while it runs.
+Differs from Apache Kafka: the broker's own settings and internal topics cannot be changed.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-
 from oncestream.broker.call import Call
-from oncestream.broker.config_resources import alter
-from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.broker.config_resources import NewConfigs, OwnConfigs, alter
 from oncestream.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -19,28 +16,19 @@ from oncestream.wire.messages.alter_configs import (
 
 
 def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
-    named = Counter((r.resource_type, r.resource_name) for r in request.resources)
+    outcomes = alter(call.node, request.resources, _replace, request.validate_only)
     return AlterConfigsResponse(
         responses=[
-            _alter(
-                resource, named[resource.resource_type, resource.resource_name], request.validate_only, call
+            AlterConfigsResourceResponse(
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
             )
-            for resource in request.resources
+            for resource, error in zip(request.resources, outcomes, strict=True)
         ]
     )
 
 
-def _alter(
-    resource: AlterConfigsResource, times: int, validate_only: bool, call: Call
-) -> AlterConfigsResourceResponse:
-    response = AlterConfigsResourceResponse(
-        error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
-    )
-    try:
-        if times > 1:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-        given = {config.name: config.value for config in resource.configs}
-        alter(call.node, resource.resource_type, resource.resource_name, lambda _: given, validate_only)
-    except KafkaError as error:
-        response.error_code, response.error_message = error.code, error.message
-    return response
+def _replace(resource: AlterConfigsResource, _own: OwnConfigs) -> NewConfigs:
+    return {config.name: config.value for config in resource.configs}

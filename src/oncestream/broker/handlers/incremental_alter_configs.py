@@ -1,17 +1,16 @@
 """IncrementalAlterConfigs (44), versions 0-1: set, delete, append to or subtract from single configurations.
 
-Differs from Apache Kafka: the broker's own settings cannot be changed while it runs.
+Differs from Apache Kafka: the broker's own settings and internal topics cannot be changed.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from enum import IntEnum
 
 from oncestream.broker import topic_configs
 from oncestream.broker.call import Call
-from oncestream.broker.config_resources import alter
+from oncestream.broker.config_resources import NewConfigs, OwnConfigs, alter
 from oncestream.broker.topic_configs import ConfigType, split_list
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.incremental_alter_configs import (
@@ -31,44 +30,28 @@ class Operation(IntEnum):
 
 
 def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
-    named = Counter((r.resource_type, r.resource_name) for r in request.resources)
+    defaults = call.node.settings.topic_defaults
+
+    def change(resource: AlterConfigsResource, own: OwnConfigs) -> NewConfigs:
+        if len({config.name for config in resource.configs}) < len(resource.configs):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        return _apply(own, resource.configs, defaults)
+
+    outcomes = alter(call.node, request.resources, change, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[
-            _alter(
-                resource, named[resource.resource_type, resource.resource_name], request.validate_only, call
+            AlterConfigsResourceResponse(
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
             )
-            for resource in request.resources
+            for resource, error in zip(request.resources, outcomes, strict=True)
         ]
     )
 
 
-def _alter(
-    resource: AlterConfigsResource, times: int, validate_only: bool, call: Call
-) -> AlterConfigsResourceResponse:
-    response = AlterConfigsResourceResponse(
-        error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
-    )
-    defaults = call.node.settings.topic_defaults
-    try:
-        if times > 1:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-        if len({config.name for config in resource.configs}) < len(resource.configs):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-        alter(
-            call.node,
-            resource.resource_type,
-            resource.resource_name,
-            lambda own: _apply(own, resource.configs, defaults),
-            validate_only,
-        )
-    except KafkaError as error:
-        response.error_code, response.error_message = error.code, error.message
-    return response
-
-
-def _apply(
-    own: Mapping[str, str], changes: list[AlterableConfig], defaults: Mapping[str, str]
-) -> Mapping[str, str | None]:
+def _apply(own: OwnConfigs, changes: list[AlterableConfig], defaults: Mapping[str, str]) -> NewConfigs:
     result: dict[str, str | None] = dict(own)
     for change in changes:
         name = change.name
