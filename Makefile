@@ -50,6 +50,7 @@ format: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks.broker
+	@$(BIN)/python -m benchmarks.transactions
 
 # The lock lists what `pip install` resolves for every supported Python; names and versions only.
 lock:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
 from benchmarks import loads
 from benchmarks.comparison import Load, Row, Target, compare
-from benchmarks.peers import Kafka, Oncestream, Peer
+from benchmarks.peers import (
+    KAFKA,
+    KAFKA_FLUSHING,
+    OURS_FSYNC,
+    OURS_OS,
+    Kafka,
+    Oncestream,
+    Peer,
+    running,
+)
 from benchmarks.report import report
 from oncestream.testing.kafka_jars import KAFKA_VERSION
 
-KAFKA: Final = "Kafka"
-KAFKA_FLUSHING: Final = "Kafka, flush.messages=1"
-OURS_OS: Final = "Oncestream, durability=os"
-OURS_FSYNC: Final = "Oncestream, durability=fsync"
 PER_SECOND: Final = "records/s"
 
 
@@ -26,11 +30,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the load, for a look")
     scale = 0.1 if parser.parse_args().quick else 1.0
     plan = [*start_and_memory(), *throughput(scale), *durable(scale), *latency(scale), *memory_under_load()]
-    with ExitStack() as stack:
-        peers = {peer.name: peer for peer in all_peers()}
-        for peer in peers.values():
-            stack.callback(peer.stop)
-            peer.start()
+    with running(*all_peers()) as peers:
         failures = compare(plan, peers)
     rows = [row for load in plan for rows in load.figures for row in rows]
     report(f"Embedded broker against Apache Kafka {KAFKA_VERSION}", "broker", rows, failures, scale)

@@ -13,30 +13,37 @@ from benchmarks.peers import Peer
 
 
 class Target(NamedTuple):
-    """What the ratio of ours to Kafka's should be, and below what our own figure should stay."""
+    """What the ratio of ours to Kafka's should be, and between what our own figure should stay."""
 
     ratio: float | None = None
     at_most: bool = False
     below: float | None = None
+    at_least: float | None = None
 
-    def met(self, ratio: float, ours: float) -> bool:
-        in_ratio = self.ratio is None or (ratio <= self.ratio if self.at_most else ratio >= self.ratio)
-        return in_ratio and (self.below is None or ours < self.below)
+    def met(self, ratio: float | None, ours: float) -> bool:
+        in_ratio = self.ratio is None or (
+            ratio is not None and (ratio <= self.ratio if self.at_most else ratio >= self.ratio)
+        )
+        in_limits = (self.below is None or ours < self.below) and (
+            self.at_least is None or ours >= self.at_least
+        )
+        return in_ratio and in_limits
 
     def __str__(self) -> str:
         ratio = "" if self.ratio is None else f"{'≤' if self.at_most else '≥'} {self.ratio:g}x"
-        limit = "" if self.below is None else f"ours < {self.below:g}"
-        return ", ".join(text for text in (ratio, limit) if text)
+        ceiling = "" if self.below is None else f"ours < {self.below:g}"
+        floor = "" if self.at_least is None else f"ours ≥ {self.at_least:g}"
+        return ", ".join(text for text in (ratio, ceiling, floor) if text)
 
 
 @dataclass(slots=True)
 class Row:
-    """One line of the report: a figure of ours against the same figure of Kafka's."""
+    """One line of the report: a figure of ours against the same figure of Kafka's, where it has one."""
 
     name: str
     unit: str
     ours: str
-    kafka: str
+    kafka: str | None
     target: Target | None = None
     our_samples: list[float] = field(default_factory=list)
     kafka_samples: list[float] = field(default_factory=list)
@@ -46,12 +53,12 @@ class Row:
         return statistics.median(self.our_samples)
 
     @property
-    def kafka_median(self) -> float:
-        return statistics.median(self.kafka_samples)
+    def kafka_median(self) -> float | None:
+        return statistics.median(self.kafka_samples) if self.kafka_samples else None
 
     @property
-    def ratio(self) -> float:
-        return self.our_median / self.kafka_median
+    def ratio(self) -> float | None:
+        return None if self.kafka_median is None else self.our_median / self.kafka_median
 
     @property
     def met(self) -> bool | None:
@@ -60,7 +67,7 @@ class Row:
 
     @property
     def measured(self) -> bool:
-        return bool(self.our_samples and self.kafka_samples)
+        return bool(self.our_samples and (self.kafka_samples or self.kafka is None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ class Load:
 
     def peer_names(self) -> list[str]:
         rows = [row for rows in self.figures for row in rows]
-        return list(dict.fromkeys(name for row in rows for name in (row.kafka, row.ours)))
+        return list(dict.fromkeys(name for row in rows for name in (row.kafka, row.ours) if name is not None))
 
 
 def compare(loads: Sequence[Load], peers: Mapping[str, Peer]) -> dict[str, str]:

@@ -27,6 +27,9 @@ SETTLE_TIMEOUT_S: Final = 10
 PRODUCE_VERSION: Final = 8
 CONNECTIONS: Final = 8
 IN_FLIGHT: Final = 8
+# With its defaults librdkafka's consumer pauses for a second whenever 100,000 records of a partition wait in
+# its queue, on any broker alike; without, the broker is what is measured.
+NEVER_PAUSES: Final = {"queued.min.messages": 10_000_000, "queued.max.messages.kbytes": 2_000_000}
 COUNTER: Final = itertools.count()
 QUIET: Final = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=error",)
 
@@ -49,44 +52,22 @@ def rss_peak_mb(peer: Peer) -> tuple[float]:
 
 
 def java(peer: Peer, records: int, size: int) -> tuple[float, float]:
-    """Records per second of Kafka's ProducerPerformance and ConsumerPerformance, both with their defaults.
-
-    The producer is idempotent with acks=all; of the consumer's time, joining its group is not counted.
-    """
-    with topic_on(peer, _new_name(), PARTITIONS) as topic:
-        produced = _produce_by_java(peer, topic, records, size)
-        said = _run_java(
-            "org.apache.kafka.tools.ConsumerPerformance",
-            *("--bootstrap-server", peer.bootstrap, "--topic", topic),
-            *("--num-records", str(records), "--timeout", "60000"),
-        )
-    columns, values = (line.split(", ") for line in said.strip().splitlines()[:2])
-    figures = dict(zip(columns, values, strict=True))
-    assert int(figures["data.consumed.in.nMsg"]) >= records, said
-    return produced, float(figures["fetch.nMsg.sec"])
+    """Records per second of Kafka's ProducerPerformance (idempotent, acks=all) and ConsumerPerformance."""
+    with topic_on(peer, new_name(), PARTITIONS) as topic:
+        produced = produce_by_java(peer, topic, records, size)
+        return produced, consume_by_java(peer, topic, records)
 
 
 def java_producer(peer: Peer, records: int, size: int) -> tuple[float]:
-    with topic_on(peer, _new_name(), PARTITIONS) as topic:
-        return (_produce_by_java(peer, topic, records, size),)
+    with topic_on(peer, new_name(), PARTITIONS) as topic:
+        return (produce_by_java(peer, topic, records, size),)
 
 
 def librdkafka(peer: Peer, records: int, size: int) -> tuple[float, float]:
-    """Records per second that confluent-kafka produces (acks=all) and then consumes.
-
-    With its defaults the consumer pauses for a second whenever 100,000 records of a partition wait in its
-    queue, on any broker alike; here it never pauses, so that the broker is what is measured.
-    """
-    with topic_on(peer, _new_name(), PARTITIONS) as topic:
-        produced = _produce_by_librdkafka(peer, topic, records, size)
-        consumer = Consumer(
-            {
-                "bootstrap.servers": peer.bootstrap,
-                "group.id": "unused",
-                "queued.min.messages": 10_000_000,
-                "queued.max.messages.kbytes": 2_000_000,
-            }
-        )
+    """Records per second that confluent-kafka produces (acks=all) and then consumes."""
+    with topic_on(peer, new_name(), PARTITIONS) as topic:
+        produced = produce_by_librdkafka(peer, topic, records, size)
+        consumer = Consumer({"bootstrap.servers": peer.bootstrap, "group.id": "unused", **NEVER_PAUSES})
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
         began, seen = time.perf_counter(), 0
         while seen < records:
@@ -100,7 +81,7 @@ def librdkafka(peer: Peer, records: int, size: int) -> tuple[float, float]:
 
 def latency_ms(peer: Peer, requests: int) -> tuple[float, float]:
     """p50 and p99 of one acks=all record of 100 bytes, the next sent when the last is answered."""
-    with topic_on(peer, _new_name(), 1) as topic, _connect(peer) as connection:
+    with topic_on(peer, new_name(), 1) as topic, connect(peer) as connection:
         frame = _produce_frame(topic, 100)
         answer_size = _settle(connection, frame)
         took: list[float] = []
@@ -115,8 +96,8 @@ def latency_ms(peer: Peer, requests: int) -> tuple[float, float]:
 
 def tiny_requests(peer: Peer, requests: int) -> tuple[float]:
     """Produce requests (acks=all) of one 10-byte record per second, 8 connections with 8 in flight each."""
-    with topic_on(peer, _new_name(), CONNECTIONS) as topic, selectors.DefaultSelector() as selector:
-        connections = [_connect(peer) for _ in range(CONNECTIONS)]
+    with topic_on(peer, new_name(), CONNECTIONS) as topic, selectors.DefaultSelector() as selector:
+        connections = [connect(peer) for _ in range(CONNECTIONS)]
         frames = {c: _produce_frame(topic, 10, partition) for partition, c in enumerate(connections)}
         pending = dict.fromkeys(connections, 0)
         for connection in connections:
@@ -140,25 +121,39 @@ def tiny_requests(peer: Peer, requests: int) -> tuple[float]:
     return (answered / took,)
 
 
-def _produce_by_java(peer: Peer, topic: str, records: int, size: int) -> float:
-    said = _run_java(
+def produce_by_java(peer: Peer, topic: str, records: int, size: int, *options: str) -> float:
+    """Records per second of Kafka's ProducerPerformance."""
+    said = run_java(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--bootstrap-server", peer.bootstrap, "--topic", topic, "--throughput", "-1"),
-        *("--num-records", str(records), "--record-size", str(size)),
+        *("--num-records", str(records), "--record-size", str(size), *options),
     )
     found = re.findall(rf"{records} records sent, ([\d.]+) records/sec", said)
     assert found, said
     return float(found[-1])
 
 
-def _run_java(main_class: str, *arguments: str) -> str:
+def consume_by_java(peer: Peer, topic: str, records: int, *options: str) -> float:
+    """Records per second of Kafka's ConsumerPerformance; joining its group is not counted."""
+    said = run_java(
+        "org.apache.kafka.tools.ConsumerPerformance",
+        *("--bootstrap-server", peer.bootstrap, "--topic", topic),
+        *("--num-records", str(records), "--timeout", "60000", *options),
+    )
+    columns, values = (line.split(", ") for line in said.strip().splitlines()[:2])
+    figures = dict(zip(columns, values, strict=True))
+    assert int(figures["data.consumed.in.nMsg"]) >= records, said
+    return float(figures["fetch.nMsg.sec"])
+
+
+def run_java(main_class: str, *arguments: str) -> str:
     command = java_command(main_class, *arguments, options=QUIET)
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def _produce_by_librdkafka(peer: Peer, topic: str, records: int, size: int) -> float:
+def produce_by_librdkafka(peer: Peer, topic: str, records: int, size: int) -> float:
     failures: list[object] = []
     producer = Producer(
         {
@@ -209,7 +204,7 @@ def _settle(connection: socket.socket, frame: bytes) -> int:
         assert time.monotonic() < deadline, f"Produce is refused with error code {error}"
 
 
-def _connect(peer: Peer) -> socket.socket:
+def connect(peer: Peer) -> socket.socket:
     host, port = peer.bootstrap.rsplit(":", 1)
     connection = socket.create_connection((host, int(port)), RUN_TIMEOUT_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -223,5 +218,5 @@ def _memory_mb(peer: Peer, field: str) -> float:
     return int(found[1]) / 1024
 
 
-def _new_name() -> str:
+def new_name() -> str:
     return f"bench-{next(COUNTER)}"

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -22,6 +22,11 @@ PROBE_INTERVAL_S: Final = 0.001
 # The benchmarks delete what they wrote; Kafka would keep the files for another minute.
 FILES_GO_SOON: Final = {"log.segment.delete.delay.ms": "1000"}
 NOTICE: Final = 5  # log level of librdkafka
+
+KAFKA: Final = "Kafka"
+KAFKA_FLUSHING: Final = "Kafka, flush.messages=1"
+OURS_OS: Final = "Oncestream, durability=os"
+OURS_FSYNC: Final = "Oncestream, durability=fsync"
 
 
 class Peer(Protocol):
@@ -65,11 +70,15 @@ class Kafka:
 
 
 class Oncestream:
-    """The embedded broker, started by its command line; `settings` are its own."""
+    """The embedded broker, started by its command line; `settings` are its own.
 
-    def __init__(self, name: str, **settings: str) -> None:
+    Without a folder it has a temporary one.
+    """
+
+    def __init__(self, name: str, data: Path | None = None, **settings: str) -> None:
         self.name = name
         self._folder = tempfile.TemporaryDirectory(prefix="oncestream-bench-")
+        self._data = data or Path(self._folder.name)
         self._port = free_ports(1)[0]
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
@@ -85,7 +94,7 @@ class Oncestream:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "oncestream.cli.main", "broker", "start"]
-        command += ["--data", self._folder.name, "--listen", self.bootstrap]
+        command += ["--data", str(self._data), "--listen", self.bootstrap]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -100,6 +109,16 @@ class Oncestream:
             self._process.terminate()
             self._process.wait()
             self._process = None
+
+
+@contextmanager
+def running(*peers: Peer) -> Iterator[dict[str, Peer]]:
+    """The peers by name, started; they are stopped in the end."""
+    with ExitStack() as stack:
+        for peer in peers:
+            stack.callback(peer.stop)
+            peer.start()
+        yield {peer.name: peer for peer in peers}
 
 
 @contextmanager

@@ -39,7 +39,8 @@ def report(title: str, name: str, rows: Sequence[Row], failures: Mapping[str, st
     (RESULTS / f"{name}.json").write_text(
         json.dumps(_document(title, rows, failures) | {"scale": scale}, indent=2) + "\n"
     )
-    (RESULTS / f"{name}.svg").write_text(_plot(title, [row for row in rows if row.measured]))
+    compared = [(row, row.ratio) for row in rows if row.measured and row.ratio is not None]
+    (RESULTS / f"{name}.svg").write_text(_plot(title, compared))
     console.print(f"kept in {RESULTS / name}.json and .svg")
 
 
@@ -49,12 +50,15 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
         table.add_column(heading, justify="left" if heading in {"what", "unit"} else "right", no_wrap=True)
     for row in rows:
         verdict = {None: "", True: "[green]met", False: "[red]missed"}[row.met]
-        figures = (_short(row.our_median), _short(row.kafka_median), f"{row.ratio:.2f}")
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        figures = (_short(row.our_median), _short(row.kafka_median), ratio)
         table.add_row(row.name, row.unit, *figures, str(row.target or ""), verdict)
     return table
 
 
-def _short(value: float) -> str:
+def _short(value: float | None) -> str:
+    if value is None:
+        return ""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -72,7 +76,7 @@ def _document(title: str, rows: Sequence[Row], failures: Mapping[str, str]) -> d
                 "name": row.name,
                 "unit": row.unit,
                 "ours": {"peer": row.ours, "samples": row.our_samples},
-                "kafka": {"peer": row.kafka, "samples": row.kafka_samples},
+                "kafka": {"peer": row.kafka, "samples": row.kafka_samples} if row.kafka else None,
                 "ratio": row.ratio if row.measured else None,
                 "target": str(row.target) if row.target else None,
                 "met": row.met if row.measured else None,
@@ -83,7 +87,7 @@ def _document(title: str, rows: Sequence[Row], failures: Mapping[str, str]) -> d
     }
 
 
-def _plot(title: str, rows: Sequence[Row]) -> str:
+def _plot(title: str, rows: Sequence[tuple[Row, float]]) -> str:
     """Bars of the ratios on a logarithmic axis around 1, the targets as ticks."""
     height = BAR_PX * (len(rows) + 3)
     parts = [
@@ -92,15 +96,15 @@ def _plot(title: str, rows: Sequence[Row]) -> str:
         f'<text x="8" y="18" font-size="14">{escape(title)}: ours / Apache Kafka\'s, log scale</text>',
         f'<line x1="{_x(1)}" x2="{_x(1)}" y1="{BAR_PX}" y2="{height - BAR_PX}" stroke="#999"/>',
     ]
-    for index, row in enumerate(rows):
+    for index, (row, ratio) in enumerate(rows):
         top = BAR_PX * (index + 1.5)
         color = {None: PLAIN, True: GOOD, False: BAD}[row.met]
-        left, right = sorted((_x(1), _x(row.ratio)))
+        left, right = sorted((_x(1), _x(ratio)))
         parts.append(f'<text x="8" y="{top + 15}">{escape(row.name)}</text>')
         parts.append(
             f'<rect x="{left}" y="{top + 3}" width="{right - left}" height="{BAR_PX - 6}" fill="{color}"/>'
         )
-        parts.append(f'<text x="{LABEL_PX + PLOT_PX + 8}" y="{top + 15}">{row.ratio:.2f}</text>')
+        parts.append(f'<text x="{LABEL_PX + PLOT_PX + 8}" y="{top + 15}">{ratio:.2f}</text>')
         if row.target is not None and row.target.ratio is not None:
             at = _x(row.target.ratio)
             parts.append(

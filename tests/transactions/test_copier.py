@@ -211,6 +211,4 @@ def test_a_copy_of_100_000_is_exact_under_bounces(tmp_path: Path, target: str, h
 def test_a_copy_by_the_new_group_protocol_is_exact_under_bounces(
     tmp_path: Path, target: str, hard: bool
 ) -> None:
-    copy_under_bounces(
-        tmp_path, 20_000, rounds=3, target=target, hard=hard, group_protocol="consumer"
-    )
+    copy_under_bounces(tmp_path, 20_000, rounds=3, target=target, hard=hard, group_protocol="consumer")

@@ -1,0 +1,129 @@
+"""The loads of transactions: each takes a running peer and gives its figures."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks.loads import (
+    NEVER_PAUSES,
+    PARTITIONS,
+    RUN_TIMEOUT_S,
+    consume_by_java,
+    new_name,
+    produce_by_java,
+    produce_by_librdkafka,
+)
+from benchmarks.peers import Peer, topic_on
+
+TRANSACTION_MS: Final = 100
+SHORT_TRANSACTION_MS: Final = 10
+READ_ROUNDS: Final = 2
+WARM_UP_TRANSACTIONS: Final = 10
+CONSUMED_AT_ONCE: Final = 500
+CONSUME_TIMEOUT_S: Final = 0.05
+
+
+def java_transactions(peer: Peer, records: int, size: int) -> tuple[float]:
+    """Records per second of Kafka's ProducerPerformance in transactions of 100 ms."""
+    with topic_on(peer, new_name(), PARTITIONS) as topic:
+        return (_produce_in_transactions(peer, topic, records, size, TRANSACTION_MS),)
+
+
+def isolation(peer: Peer, records: int, size: int) -> tuple[float, float, float]:
+    """ConsumerPerformance of a topic full of committed transactions: read_committed, read_uncommitted, quotient."""
+    took_s = {"read_committed": 0.0, "read_uncommitted": 0.0}
+    with topic_on(peer, new_name(), PARTITIONS) as topic:
+        _produce_in_transactions(peer, topic, records, size, SHORT_TRANSACTION_MS)
+        for _ in range(READ_ROUNDS):
+            for level in took_s:
+                option = ("--command-property", f"isolation.level={level}")
+                took_s[level] += records / consume_by_java(peer, topic, records, *option)
+    committed, uncommitted = (READ_ROUNDS * records / took for took in took_s.values())
+    return committed, uncommitted, committed / uncommitted
+
+
+def tiny_transactions(peer: Peer, transactions: int, partitions: int) -> tuple[float]:
+    """Transactions per second of one confluent-kafka producer: one record of 10 bytes to every partition each."""
+    with topic_on(peer, new_name(), partitions) as topic:
+        producer = _transactional_producer(peer)
+        for number in range(-WARM_UP_TRANSACTIONS, transactions):
+            if number == 0:
+                began = time.perf_counter()
+            producer.begin_transaction()
+            for partition in range(partitions):
+                producer.produce(topic, bytes(10), partition=partition)
+            producer.commit_transaction(RUN_TIMEOUT_S)
+        return (transactions / (time.perf_counter() - began),)
+
+
+def consume_transform_produce(peer: Peer, records: int, size: int) -> tuple[float]:
+    """Records per second through a confluent-kafka loop that commits records and offsets about every 100 ms.
+
+    The clock runs from the first record that comes in to the last commit.
+    """
+    with (
+        topic_on(peer, new_name(), PARTITIONS) as source,
+        topic_on(peer, new_name(), PARTITIONS) as sink,
+    ):
+        produce_by_librdkafka(peer, source, records, size)
+        producer = _transactional_producer(peer)
+        consumer = _group_consumer(peer, source)
+        messages = consumer.consume(1, timeout=RUN_TIMEOUT_S)
+        began, seen = time.perf_counter(), 0
+        while seen < records:
+            producer.begin_transaction()
+            due = time.perf_counter() + TRANSACTION_MS / 1000
+            while True:
+                for message in messages:
+                    assert message.error() is None, str(message.error())
+                    producer.produce(sink, message.value().swapcase(), partition=message.partition())
+                seen += len(messages)
+                left = records - seen
+                messages = []
+                if not left or time.perf_counter() >= due:
+                    break
+                messages = consumer.consume(min(CONSUMED_AT_ONCE, left), timeout=CONSUME_TIMEOUT_S)
+            positions = consumer.position(consumer.assignment())
+            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), RUN_TIMEOUT_S)
+            producer.commit_transaction(RUN_TIMEOUT_S)
+        took = time.perf_counter() - began
+        places = [TopicPartition(source, partition) for partition in range(PARTITIONS)]
+        committed = sum(place.offset for place in consumer.committed(places, timeout=RUN_TIMEOUT_S))
+        assert committed == records, f"{peer.name} has {committed} of {records} records committed"
+        consumer.close()
+    return (records / took,)
+
+
+def _produce_in_transactions(peer: Peer, topic: str, records: int, size: int, duration_ms: int) -> float:
+    options = ("--transactional-id", new_name(), "--transaction-duration-ms", str(duration_ms))
+    return produce_by_java(peer, topic, records, size, *options)
+
+
+def _transactional_producer(peer: Peer) -> Producer:
+    producer = Producer(
+        {
+            "bootstrap.servers": peer.bootstrap,
+            "transactional.id": new_name(),
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
+    producer.init_transactions(RUN_TIMEOUT_S)
+    return producer
+
+
+def _group_consumer(peer: Peer, topic: str) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": peer.bootstrap,
+            "group.id": new_name(),
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            **NEVER_PAUSES,
+        }
+    )
+    consumer.subscribe([topic])
+    return consumer
