@@ -21,10 +21,10 @@ from oncestream.broker.state_log import StateLog
 from oncestream.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncestream.broker.transactions.record import encode_transaction
 from oncestream.broker.transactions.state import State, Transaction
-from oncestream.broker.transactions.state import TopicPartition as Place
+from oncestream.wire.api import is_flexible
 from oncestream.wire.codec import decode, encode
 from oncestream.wire.error_codes import ErrorCode
-from oncestream.wire.header import encode_request_header
+from oncestream.wire.header import decode_response_header, encode_request_header
 from oncestream.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -42,7 +42,6 @@ TRANSACTIONAL_IDS: Final = 100_000
 GROUPS: Final = 10_000
 TOPICS_PER_GROUP: Final = 10
 PARTITIONS_PER_TOPIC: Final = 10  # a commit is one batch: as many offsets as one consumer has partitions
-HEADER_SIZE: Final = 4  # of a response to the versions asked for here
 TIMEOUT_MS: Final = 60_000
 
 M = TypeVar("M", bound=Message)
@@ -101,7 +100,9 @@ def _ask(connection: socket.socket, request: Message, version: int, answer: type
     body = encode_request_header(request.__api_key__, version, 1, "bench") + encode(request, version)
     connection.sendall(len(body).to_bytes(4, "big") + body)
     size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
-    return decode(answer, connection.recv(size, socket.MSG_WAITALL), version, HEADER_SIZE)
+    said = connection.recv(size, socket.MSG_WAITALL)
+    _, position = decode_response_header(said, is_flexible(request.__api_key__, version))
+    return decode(answer, said, version, position)
 
 
 async def _fill(folder: Path) -> None:

@@ -44,7 +44,7 @@ def throughput(scale: float) -> list[Load]:
         ),
         Load(
             "consume, transform, produce",
-            partial(loads.consume_transform_produce, records=int(500_000 * scale), size=100),
+            partial(loads.consume_transform_produce, records=int(2_000_000 * scale), size=100),
             [both("consume-transform-produce 100 B, transactions of 100 ms", PER_SECOND, Target(1.0))],
         ),
     ]
@@ -70,8 +70,8 @@ def tiny(scale: float) -> list[Load]:
 def isolation(scale: float) -> list[Load]:
     name = "read_committed"
     rows = [
-        Row(f"Java consumer 1 KB, {name}", PER_SECOND, OURS_OS, KAFKA),
-        Row("Java consumer 1 KB, read_uncommitted", PER_SECOND, OURS_OS, KAFKA),
+        Row(f"librdkafka consumer 1 KB, {name}", PER_SECOND, OURS_OS, KAFKA),
+        Row("librdkafka consumer 1 KB, read_uncommitted", PER_SECOND, OURS_OS, KAFKA),
         Row(f"{name} against read_uncommitted", "quotient", OURS_OS, KAFKA, Target(at_least=0.95)),
     ]
     run = partial(loads.isolation, records=int(500_000 * scale), size=1000)

@@ -56,6 +56,7 @@ CONFIGS: Final = {
     "retention.ms": ("100000000", "-1"),
     "cleanup.policy": ("compact", "delete", "compact,delete"),
 }
+SIMPLE_GROUPS: Final = ("simple-0", "simple-1")  # only transactions commit to them
 SET, DELETE = 0, 1
 
 
@@ -282,8 +283,9 @@ class TopicActivity:
     def commit_offset(self, wire: Wire) -> None:
         producer = self.producer()
         if producer is not None and producer.transactional_id is not None:
-            group = f"simple-{self.chance.randint(0, 2)}"
-            producer.commit_offset(wire, group, *self.partition(), self.chance.randint(0, 1000))
+            producer.commit_offset(
+                wire, self.chance.choice(SIMPLE_GROUPS), *self.partition(), self.chance.randint(0, 1000)
+            )
 
     def end(self, wire: Wire) -> None:
         producer = self.producer()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from oncestream.wire.messages.consumer_group_describe import (
@@ -35,6 +36,7 @@ from oncestream.wire.messages.metadata import MetadataRequest, MetadataResponse
 from oncestream.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
 from oncestream.wire.schema import Message, Struct
@@ -49,8 +51,11 @@ EPOCHS: Final = {"leader_epoch"}
 Answers = dict[str, Any]
 
 
-def all_answers(wire: Wire, *, leader_epochs: bool) -> Answers:
-    """What the broker answers once no transaction is being ended; order means nothing in it."""
+def all_answers(wire: Wire, groups: Sequence[str], *, leader_epochs: bool) -> Answers:
+    """What the broker answers once no transaction is being ended; order means nothing in it.
+
+    The groups named are asked for beside those that the broker lists: they may have only pending offsets.
+    """
     wait_until(lambda: not _ending(wire))
     metadata = wire.ask(MetadataRequest(topics=None), 12, MetadataResponse)
     partitions = {str(topic.name): len(topic.partitions) for topic in metadata.topics}
@@ -59,7 +64,7 @@ def all_answers(wire: Wire, *, leader_epochs: bool) -> Answers:
         "DescribeConfigs": _configs(wire, list(partitions)),
         "DescribeProducers": _producers(wire, partitions),
         **_offsets(wire, partitions),
-        **_groups(wire),
+        **_groups(wire, groups, partitions),
         **_transactions(wire),
     }
     left_out = set() if leader_epochs else EPOCHS
@@ -117,19 +122,24 @@ def _offsets(wire: Wire, partitions: dict[str, int]) -> dict[str, Message]:
     return said
 
 
-def _groups(wire: Wire) -> dict[str, Message]:
+def _groups(wire: Wire, more: Sequence[str], partitions: dict[str, int]) -> dict[str, Message]:
     listed = wire.ask(ListGroupsRequest(), 5, ListGroupsResponse)
-    names = [group.group_id for group in listed.groups]
-    wanted = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+    names = sorted({*more, *(group.group_id for group in listed.groups)})
+    topics = [
+        OffsetFetchRequestTopics(name=n, partition_indexes=list(range(count)))
+        for n, count in partitions.items()
+    ]
+    known = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+    all_there_are = [OffsetFetchRequestGroup(group_id=name, topics=topics) for name in names]
     return {
         "ListGroups": listed,
         "DescribeGroups": wire.ask(DescribeGroupsRequest(groups=names), 6, DescribeGroupsResponse),
         "ConsumerGroupDescribe": wire.ask(
             ConsumerGroupDescribeRequest(group_ids=names), 1, ConsumerGroupDescribeResponse
         ),
-        "OffsetFetch": wire.ask(OffsetFetchRequest(groups=wanted), 9, OffsetFetchResponse),
+        "OffsetFetch": wire.ask(OffsetFetchRequest(groups=known), 9, OffsetFetchResponse),
         "OffsetFetch stable": wire.ask(
-            OffsetFetchRequest(groups=wanted, require_stable=True), 9, OffsetFetchResponse
+            OffsetFetchRequest(groups=all_there_are, require_stable=True), 9, OffsetFetchResponse
         ),
     }
 

@@ -26,6 +26,7 @@ from oncestream.wire.messages.consumer_group_heartbeat import (
     RequestTopicPartitions,
 )
 from oncestream.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from oncestream.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from oncestream.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -86,10 +87,13 @@ class ClassicGroup:
             self._rebalance(bootstrap, topics)
 
     def _rebalance(self, bootstrap: str, topics: list[str]) -> None:
-        """All join on connections of their own, the newest first, for it is what sets the rebalance off."""
+        """All join, on connections of their own: the newest first, for it sets the rebalance off."""
         with ExitStack() as stack:
             wires = [stack.enter_context(Wire(bootstrap)) for _ in self.members]
-            for member, wire in reversed(list(zip(self.members, wires, strict=True))):
+            wires[-1].send(self._joining(self.members[-1], topics), 9)
+            if len(self.members) > 1:
+                wait_until(lambda: self._state(wires[0]) == "PreparingRebalance")
+            for member, wire in zip(self.members[:-1], wires[:-1], strict=True):
                 wire.send(self._joining(member, topics), 9)
             for member, wire in zip(self.members, wires, strict=True):
                 answer = wire.receive(JoinGroupResponse, 9)
@@ -100,6 +104,10 @@ class ClassicGroup:
             for wire in wires:
                 told = wire.receive(SyncGroupResponse, 5)
                 assert told.error_code == 0, told
+
+    def _state(self, wire: Wire) -> str:
+        request = DescribeGroupsRequest(groups=[self.name])
+        return wire.ask(request, 5, DescribeGroupsResponse).groups[0].group_state
 
     def _joining(self, member: Member, topics: list[str]) -> JoinGroupRequest:
         subscription = encode(ConsumerProtocolSubscription(topics=topics), 0)

@@ -394,4 +394,4 @@ def test_no_promise_is_broken_by_kills_of_a_broker_that_does_not_flush() -> None
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("machine", [Machine, OsMachine])
 def test_no_promise_is_broken_in_a_long_run(machine: type[Machine]) -> None:
-    run_state_machine_as_test(machine, settings=examples(2_000, 80))
+    run_state_machine_as_test(machine, settings=examples(1_000, 80))
