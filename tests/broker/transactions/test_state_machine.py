@@ -383,15 +383,15 @@ def examples(count: int, steps: int) -> settings:
 
 
 def test_no_promise_is_broken_by_crashes_that_lose_what_was_not_flushed() -> None:
-    run_state_machine_as_test(Machine, settings=examples(150, 40))
+    run_state_machine_as_test(Machine, settings=examples(60, 40))
 
 
 def test_no_promise_is_broken_by_kills_of_a_broker_that_does_not_flush() -> None:
-    run_state_machine_as_test(OsMachine, settings=examples(40, 40))
+    run_state_machine_as_test(OsMachine, settings=examples(20, 40))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("machine", [Machine, OsMachine])
 def test_no_promise_is_broken_in_a_long_run(machine: type[Machine]) -> None:
-    run_state_machine_as_test(machine, settings=examples(1_000, 80))
+    run_state_machine_as_test(machine, settings=examples(200, 80))
