@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import resource
 import signal
@@ -76,10 +77,13 @@ def _serve(settings: BrokerSettings, verbose: bool) -> None:
     )
 
     def on_ready(address: tuple[str, int]) -> None:
+        gc.freeze()  # what start-up made stays; collections need not look at it again and again
+        gc.enable()
         host, port = address
         typer.echo(f"{READY_PREFIX}{f'[{host}]' if ':' in host else host}:{port}")
 
     _raise_file_limit()
+    gc.disable()
     loop = new_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -52,11 +52,11 @@ def batches(
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Whole batches from the one that holds `offset` on, below `upper_offset`."""
     for segment in segments[segment_number(segments, offset) :]:
-        for position, header in segment.headers(segment.index_position(offset)):
+        for header, batch in segment.batches(segment.index_position(offset)):
             if header.base_offset >= upper_offset:
                 return
             if header.last_offset >= offset:
-                yield header, segment.batch_at(position, header.size_bytes)
+                yield header, batch
 
 
 def first_at_or_after(

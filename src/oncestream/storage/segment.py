@@ -24,6 +24,7 @@ from oncestream.storage.index import (
 
 INT32_MAX: Final = 2**31 - 1
 RECENT_BATCHES: Final = 512
+READ_CHUNK_BYTES: Final = 1024 * 1024
 SCAN_CHUNK_BYTES: Final = 16 * 1024
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 NO_TIMESTAMP: Final = -1
@@ -210,6 +211,16 @@ class Segment:
                 return
             yield position, header
             position += size_bytes
+
+    def batches(self, first_position: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """As `headers`, with the batches themselves: many are read at once."""
+        chunk, chunk_start = memoryview(b""), first_position
+        for position, header in self.headers(first_position):
+            start, size_bytes = position - chunk_start, header.size_bytes
+            if start + size_bytes > len(chunk):
+                chunk, chunk_start = self.batch_at(position, max(size_bytes, READ_CHUNK_BYTES)), position
+                start = 0
+            yield header, chunk[start : start + size_bytes]
 
     def batch_at(self, position: int, size_bytes: int) -> memoryview:
         return memoryview(os.pread(self.file().fd, size_bytes, position))
