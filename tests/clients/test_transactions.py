@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -14,7 +15,7 @@ from tests.broker.transactions.producers import Aiokafka, Confluent, FencedError
 from tests.clients.client import Message
 from tests.clients.confluent import Confluent as Admin
 from tests.clients.conftest import NewTopic, wait_until
-from tests.clients.transactional import BATCH, COPIERS, READERS, Ending, Read
+from tests.clients.transactional import BATCH, COPIERS, READERS, Ending, Read, View
 
 KINDS: dict[str, type[Producer]] = {
     "confluent-kafka": Confluent,
@@ -163,15 +164,19 @@ def test_consume_transform_produce_is_exact_through_aborts_and_crashes(
 
 def test_a_transaction_that_takes_too_long_is_aborted(bootstrap: str, new_topic: NewTopic) -> None:
     """All libraries in one test: Apache Kafka looks for such transactions only every ten seconds."""
+
+    def aborted(view: Callable[[], View]) -> bool:
+        return view().end == 2
+
     topic = new_topic(partitions=len(KINDS))
     producers = [kind(bootstrap, f"{name}-of-{topic}", 1_000) for name, kind in KINDS.items()]
     for partition, producer in enumerate(producers):
         producer.begin()
         producer.send(topic, partition, b"slow")
     for partition, (name, producer) in enumerate(zip(KINDS, producers, strict=True)):
-        read = READERS[name]
-        wait_until(lambda read=read, p=partition: read(bootstrap, topic, p, True).end == 2)
+        view = partial(READERS[name], bootstrap, topic, partition, True)
+        wait_until(partial(aborted, view))
         with pytest.raises(FencedError):
             producer.commit()
-        assert read(bootstrap, topic, partition, True).values == []
+        assert view().values == []
         producer.close()

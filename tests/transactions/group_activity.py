@@ -220,6 +220,10 @@ class GroupActivity:
             self.commit, self.commit, self.commit, self.delete_group,
         ]  # fmt: skip
 
+    @property
+    def all(self) -> list[ClassicGroup | ConsumerGroup]:
+        return [*self.classic, *self.modern]
+
     def settle(self, wire: Wire) -> None:
         for group in self.modern:
             group.settle(wire)
@@ -248,7 +252,7 @@ class GroupActivity:
 
     def commit(self, wire: Wire) -> None:
         """By a member of a group, or by an outsider to a group that has none."""
-        group: ClassicGroup | ConsumerGroup = self.chance.choice([*self.classic, *self.modern])
+        group = self.chance.choice(self.all)
         member = self.chance.choice(group.members) if group.members else None
         generation = -1
         if member is not None:
@@ -270,7 +274,7 @@ class GroupActivity:
         assert answer.topics[0].partitions[0].error_code == 0, answer
 
     def delete_group(self, wire: Wire) -> None:
-        group: ClassicGroup | ConsumerGroup = self.chance.choice([*self.classic, *self.modern])
+        group = self.chance.choice(self.all)
         answer = wire.ask(DeleteGroupsRequest(groups_names=[group.name]), 2, DeleteGroupsResponse)
         code = answer.results[0].error_code
         assert code in {0, ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND}, answer

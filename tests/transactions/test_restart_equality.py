@@ -34,7 +34,7 @@ class Rolling:
         self.groups = GroupActivity(self.chance, self.topics.topics, self.address)
         self.broker = Broker(folder, process=True, listen=self.address, **SETTINGS).start()
         with Wire(self.address) as wire:
-            for _ in range(3):
+            while len(self.topics.topics) < 3:
                 self.topics.make_topic(wire)
 
     def act(self) -> None:
@@ -69,7 +69,7 @@ class Rolling:
             return
         producer, commit = self.chance.choice(opened), self.chance.random() < 0.5
         with Wire(self.address) as wire:
-            wire.send(producer.ending(commit), 5 if producer.version == 2 else 4)
+            wire.send(producer.ending(commit), producer.end_version)
             self.restart(hard=True)
         with Wire(self.address) as wire:
             producer.end(wire, commit=commit)

@@ -234,3 +234,7 @@ def _confluent_fenced() -> Iterator[None]:
         yield
     except confluent_kafka.KafkaException as error:
         raise FencedError(str(error)) from error
+    except SystemError as error:  # a fatal error, told while another callback was about to run
+        if not isinstance(error.__cause__, confluent_kafka.KafkaException):
+            raise
+        raise FencedError(str(error.__cause__)) from error

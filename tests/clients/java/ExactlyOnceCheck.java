@@ -13,6 +13,7 @@ import java.util.UUID;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -45,7 +46,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  */
 public class ExactlyOnceCheck implements AutoCloseable {
     static final int PARTITIONS = 4;
-    static final int SIDE_BY_SIDE = 4;
+    static final int SIDE_BY_SIDE = 8;
     static final long TIMEOUT_MS = 60_000;
     static final Map<String, String> CLASSIC = Map.of("heartbeat.interval.ms", "200");
     static final Map<String, String> EAGER =
@@ -197,20 +198,14 @@ public class ExactlyOnceCheck implements AutoCloseable {
         String sink = newTopic(PARTITIONS);
         write(source, 0, 1000);
         try (Copier first = new Copier("first-" + source, source, sink, settings)) {
-            until(() -> first.step() > 100);
-            try (Copier second = new Copier("second-" + source, source, sink, settings)) {
-                until(() -> {
-                    first.step();
-                    second.step();
-                    return second.consumer.assignment().size() == PARTITIONS / 2;
-                });
+            until(() -> first.copied > 100);
+            Copier second = new Copier("second-" + source, source, sink, settings);
+            try (second) {
+                until(() -> second.owned == PARTITIONS / 2);
                 write(source, 1000, 2000);
-                until(() -> first.step() > 0 && second.step() > 0);
+                until(() -> second.copied > 0);
             }
-            until(() -> {
-                first.step();
-                return read(sink).size() >= 2000;
-            });
+            until(() -> first.copied + second.copied >= 2000);
         }
         List<String> seen = read(sink);
         equal(2000, seen.size());
@@ -226,54 +221,61 @@ public class ExactlyOnceCheck implements AutoCloseable {
         }
     }
 
+    /** Copies in a thread of its own: a member that joins must not keep another from joining. */
     private class Copier implements AutoCloseable {
-        private final String source;
         private final String sink;
         private final KafkaProducer<String, String> producer;
         private final KafkaConsumer<String, String> consumer;
-        private int transactions = 0;
-        int copied = 0;
+        private final FutureTask<Void> work = new FutureTask<>(this::copy, null);
+        private volatile boolean stopped = false;
+        volatile int copied = 0;
+        volatile int owned = 0;
 
         Copier(String id, String source, String sink, Map<String, String> settings) {
-            this.source = source;
             this.sink = sink;
             producer = producer(id, 60_000);
             producer.initTransactions();
             consumer = consumer(source, settings);
             consumer.subscribe(List.of(source));
+            new Thread(work).start();
         }
 
-        /** One transaction, if there is something to copy; how many records this copier has copied so far. */
-        int step() {
-            ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(50));
-            if (records.isEmpty()) return copied;
+        private void copy() {
+            int transactions = 0;
+            while (!stopped) {
+                ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(50));
+                owned = consumer.assignment().size();
+                if (!records.isEmpty() && !transaction(records, ++transactions % 4 != 0)) {
+                    consumer.committed(consumer.assignment()).forEach((partition, offset) ->
+                        consumer.seek(partition, offset == null ? 0 : offset.offset()));
+                }
+            }
+            consumer.close();
+            producer.close();
+        }
+
+        private boolean transaction(ConsumerRecords<String, String> records, boolean commit) {
             producer.beginTransaction();
             records.forEach(record ->
                 producer.send(new ProducerRecord<>(sink, record.partition(), null, record.value())));
-            boolean ended = false;
             try {
                 producer.sendOffsetsToTransaction(records.nextOffsets(), consumer.groupMetadata());
-                if (++transactions % 4 != 0) {
+                if (commit) {
                     producer.commitTransaction();
-                    ended = true;
+                    copied += records.count();
+                    return true;
                 }
             } catch (CommitFailedException stale) {
                 // rebalanced meanwhile: what is committed is what counts
             }
-            if (ended) {
-                copied += records.count();
-                return copied;
-            }
             producer.abortTransaction();
-            consumer.committed(consumer.assignment()).forEach((partition, offset) ->
-                consumer.seek(partition, offset == null ? 0 : offset.offset()));
-            return copied;
+            return false;
         }
 
         @Override
-        public void close() {
-            consumer.close();
-            producer.close();
+        public void close() throws Exception {
+            stopped = true;
+            work.get();
         }
     }
 
@@ -490,6 +492,7 @@ public class ExactlyOnceCheck implements AutoCloseable {
         long deadline = System.currentTimeMillis() + TIMEOUT_MS;
         while (!condition.holds()) {
             equal(true, System.currentTimeMillis() < deadline);
+            Thread.sleep(5);
         }
     }
 
