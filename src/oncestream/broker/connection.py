@@ -42,6 +42,7 @@ class Host(Protocol):
     requests_in_flight_max: int
 
     def now(self) -> float: ...
+    def call_soon(self, callback: Callable[[], None]) -> object: ...
     def on_frame(self, connection: Connection, frame: memoryview) -> None: ...
     def on_closed(self, connection: Connection) -> None: ...
     def reserve(self, connection: Connection, size_bytes: int) -> bool: ...
@@ -56,6 +57,7 @@ class Connection:
     __slots__ = (
         "_corked",
         "_fd",
+        "_flushing",
         "_host",
         "_outbox",
         "_partial",
@@ -86,6 +88,7 @@ class Connection:
         self._slots: deque[Slot] = deque()
         self._outbox = Outbox(sock)
         self._corked = False
+        self._flushing = False  # answers wait for the end of this turn of the loop
         self._reading = False
         self._update_reading()
 
@@ -209,11 +212,11 @@ class Connection:
         return slot
 
     def answer(self, slot: Slot, chunks: list[Chunk]) -> None:
-        """An answer that took its time; no chunks: none is owed."""
+        """An answer that took its time; no chunks: none is owed. Several of one moment are sent together."""
         slot.chunks = chunks
-        if not self.closed and not self._corked and self._slots[0] is slot:
-            self._drain()
-            self.resume()
+        if not self.closed and not self._corked and not self._flushing and self._slots[0] is slot:
+            self._flushing = True
+            self._host.call_soon(self._flush)
 
     def answer_now(self, chunks: list[Chunk]) -> None:
         if self._slots:
@@ -222,6 +225,12 @@ class Connection:
             self._outbox.extend(chunks)
         if not self._corked:
             self._drain()
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if not self.closed:
+            self._drain()
+            self.resume()
 
     def on_writable(self) -> None:
         self.last_progress = self._host.now()

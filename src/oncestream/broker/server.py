@@ -36,6 +36,7 @@ class Server:
         self.frame_bytes_max = settings.frame_bytes_max
         self.requests_in_flight_max = settings.requests_in_flight_max
         self.on_frame = self._dispatcher.on_frame
+        self.call_soon = node.loop.call_soon
         self._connections: set[Connection] = set()
         self._reserved_bytes = 0
         self._starved: deque[tuple[Connection, int]] = deque()
