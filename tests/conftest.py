@@ -20,6 +20,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka  # noqa: F401
 
+import hypothesis  # noqa: E402, F401 - here, so that no garbage of a test is collected while it is parsed
+
 CANNOT_RUN_HERE = "cannot run here: "
 
 

@@ -11,11 +11,11 @@ from functools import partial
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tests.broker.transactions.producers import Aiokafka, Confluent, FencedError, KafkaPython, Producer
 from tests.clients.client import Message
 from tests.clients.confluent import Confluent as Admin
 from tests.clients.conftest import NewTopic, wait_until
 from tests.clients.transactional import BATCH, COPIERS, READERS, Ending, Read, View
+from tests.clients.transactional_producers import Aiokafka, Confluent, FencedError, KafkaPython, Producer
 
 KINDS: dict[str, type[Producer]] = {
     "confluent-kafka": Confluent,

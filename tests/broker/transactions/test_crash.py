@@ -12,9 +12,9 @@ import confluent_kafka
 import pytest
 
 from oncestream import Broker
-from tests.broker.transactions.producers import Confluent
 from tests.clients.confluent import Confluent as Admin
 from tests.clients.conftest import wait_until
+from tests.clients.transactional_producers import Confluent
 
 PARTITIONS = 3
 RECORDS = 6

@@ -11,10 +11,10 @@ import pytest
 from oncestream import Broker
 from oncestream.broker.settings import Durability
 from oncestream.testing.kafka_jars import TOOL_OPTIONS, java_command
-from tests.broker.transactions.producers import Confluent
 from tests.broker.transactions.test_coordinator import ready
 from tests.broker.transactions.world import World
 from tests.clients.confluent import Confluent as Admin
+from tests.clients.transactional_producers import Confluent
 from tests.java_tools import KafkaTools
 
 pytestmark = pytest.mark.java

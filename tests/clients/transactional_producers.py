@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Coroutine, Iterator
 from typing import Any, Final, Protocol, TypeVar
 
@@ -34,8 +33,6 @@ class Producer(Protocol):
     def commit(self) -> None: ...
     def abort(self) -> None: ...
     def close(self) -> None: ...
-    def read(self, topic: str, partition: int, *, committed: bool) -> list[bytes]:
-        """All there is now, from the start."""
 
 
 class Confluent:
@@ -136,25 +133,6 @@ class KafkaPython:
     def close(self) -> None:
         self._producer.close(timeout=1)
 
-    def read(self, topic: str, partition: int, *, committed: bool) -> list[bytes]:
-        consumer = kafka.KafkaConsumer(
-            bootstrap_servers=self._bootstrap,
-            enable_auto_commit=False,
-            isolation_level="read_committed" if committed else "read_uncommitted",
-        )
-        where = kafka.TopicPartition(topic, partition)
-        consumer.assign([where])
-        end = consumer.end_offsets([where])[where]
-        consumer.seek(where, 0)
-        values = []
-        deadline = time.monotonic() + TIMEOUT_S
-        while consumer.position(where) < end:
-            assert time.monotonic() < deadline
-            for records in consumer.poll(timeout_ms=100).values():
-                values += [record.value for record in records]
-        consumer.close()
-        return values
-
 
 class Aiokafka:
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> None:
@@ -195,26 +173,6 @@ class Aiokafka:
         with contextlib.suppress(aiokafka.errors.KafkaError):
             self._run(self._producer.stop())
         self._runner.close()
-
-    def read(self, topic: str, partition: int, *, committed: bool) -> list[bytes]:
-        async def work() -> list[bytes]:
-            consumer = aiokafka.AIOKafkaConsumer(
-                bootstrap_servers=self._bootstrap,
-                enable_auto_commit=False,
-                isolation_level="read_committed" if committed else "read_uncommitted",
-            )
-            where = aiokafka.TopicPartition(topic, partition)
-            values = []
-            async with consumer:
-                consumer.assign([where])
-                end = (await consumer.end_offsets([where]))[where]
-                consumer.seek(where, 0)
-                while await consumer.position(where) < end:
-                    for records in (await consumer.getmany(timeout_ms=100)).values():
-                        values += [record.value for record in records]
-            return values
-
-        return self._run(work())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(asyncio.wait_for(work, TIMEOUT_S))
