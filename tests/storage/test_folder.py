@@ -173,3 +173,25 @@ def test_a_disk_that_fails_at_close_leaves_the_lock_free_and_no_clean_marker(tmp
     disk.failing_syncs = False
     assert store.log.failed is not None
     assert Store(store.path, LogConfig()).log.leader_epoch == 1
+
+
+def test_logs_that_are_flushed_hold_no_files_open(tmp_path: Path) -> None:
+    folder = DataFolder.open(tmp_path, clock_ms=Clock(), open_files_max=8)
+    logs = [folder.open_log("events", number, TOPIC_ID, LogConfig()) for number in range(40)]
+    for log in logs:
+        log.append(batch_of([b"v"]))
+        ticket = log.unsynced()
+        assert ticket is not None
+        ticket.run()
+        log.synced(ticket)
+        del ticket
+    held = [link for link in Path("/proc/self/fd").iterdir() if str(tmp_path) in _target_of(link)]
+    assert len(held) <= 8 + 1  # and the lock
+    folder.close()
+
+
+def _target_of(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except FileNotFoundError:  # the folder's own descriptor, while it was listed
+        return ""

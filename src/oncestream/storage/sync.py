@@ -55,7 +55,7 @@ class Unsynced:
         """The live file is closed, a new one has its name in the folder."""
         if self.live is not None:
             self._rolled.append(self.live)
-            self.live = None
+            self.live = self.tail = None
         self._rolled += index_files
         self._names_serial += 1
 
@@ -72,4 +72,4 @@ class Unsynced:
         self._rolled = [file for file in self._rolled if file not in ticket.rolled]
         self._names_synced = max(self._names_synced, ticket.names_serial)
         if ticket.end_offset == end_offset:
-            self.live = None
+            self.live = self.tail = None
