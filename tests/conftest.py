@@ -32,6 +32,13 @@ class Target(NamedTuple):
     data_folder: Path
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _collected() -> Iterator[None]:
+    """Brokers and logs that a module's tests crashed on purpose let go of their files before the next module."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture(scope="session")
 def java() -> None:
     """Skips, and the run's last lines say so, where Kafka's own programs cannot run."""
