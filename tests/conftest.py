@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka  # noqa: F401
 
-import hypothesis  # noqa: E402, F401 - here, so that no garbage of a test is collected while it is parsed
+import hypothesis  # noqa: F401 - here, so that no garbage of a test is collected while it is parsed
 
 CANNOT_RUN_HERE = "cannot run here: "
 
