@@ -82,10 +82,12 @@ def fuzz(bootstrap: str, source: Iterator[bytes], frames: int) -> None:
     fuzzers = [_Fuzzer(bootstrap, source) for _ in range(CONNECTIONS)]
     try:
         while (done := sum(fuzzer.done for fuzzer in fuzzers)) < frames:
-            by_socket = {fuzzer.wire.sock: fuzzer for fuzzer in fuzzers}
-            readable, _, _ = select.select(list(by_socket), [], [], DEADLINE_S)
-            for sock in readable:
-                by_socket[sock].receive()
+            poller = select.poll()  # select takes no descriptor above 1023, and a test run may have more open
+            by_descriptor = {fuzzer.wire.sock.fileno(): fuzzer for fuzzer in fuzzers}
+            for descriptor in by_descriptor:
+                poller.register(descriptor, select.POLLIN)
+            for descriptor, _ in poller.poll(DEADLINE_S * 1000):
+                by_descriptor[descriptor].receive()
             for fuzzer in fuzzers:
                 silent_s = time.monotonic() - fuzzer.began
                 told = [frame.hex() for frame in fuzzer.in_flight]
