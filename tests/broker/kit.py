@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import select
 import socket
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import IO, Final, Self, TypeVar
 
 from oncestream.records.compression import Codec
 from oncestream.records.records import Record, build_batch, records_of
@@ -270,6 +271,13 @@ def metadata(wire: Wire, names: Sequence[str], *, create: bool = False) -> list[
         topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=create
     )
     return wire.ask(request, METADATA_VERSION, MetadataResponse).topics
+
+
+def is_readable(source: socket.socket | IO[str], timeout_s: float) -> bool:
+    """As `select.select`, which takes no descriptor above 1023: a test run may have more open."""
+    poller = select.poll()
+    poller.register(source, select.POLLIN)
+    return bool(poller.poll(timeout_s * 1000))
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import select
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -39,6 +38,7 @@ from tests.broker.kit import (
     batch,
     create_topic,
     fetch_request,
+    is_readable,
     metadata,
     produce_request,
     wait_until,
@@ -246,7 +246,7 @@ def test_answers_keep_the_order_of_requests_although_the_first_waits_for_its_flu
         wait_until(lambda: disk.syncs == 1)
         with Wire(broker.bootstrap_servers) as other:
             assert metadata(other, []) == []
-        readable, _, _ = select.select([wire.sock], [], [], 0.05)
+        readable = is_readable(wire.sock, 0.05)
         disk.open()
         assert not readable
         assert wire.receive_numbered(ProduceResponse, PRODUCE_VERSION)[0] == produced

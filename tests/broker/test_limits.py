@@ -32,6 +32,7 @@ from tests.broker.kit import (
     fetch,
     fetch_request,
     frame_of,
+    is_readable,
     metadata,
     produce,
     produce_request,
@@ -216,7 +217,7 @@ def test_a_large_frame_waits_for_room_while_small_ones_pass(
     sent = _send_until_blocked(second, frame, len(frame))  # as far as the kernel's buffers take it
     for _ in range(5):
         assert metadata(small, []) == []
-    assert select.select([second.sock], [], [], 0.1)[0] == []
+    assert not is_readable(second.sock, 0.1)
     first.sock.sendall(frame[-1:])
     second.sock.sendall(frame[sent:])
     for offset, wire in enumerate((first, second)):

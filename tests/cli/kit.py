@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+
+from tests.broker.kit import is_readable
 
 READY: Final = "oncestream broker ready on "
 TIMEOUT_S: Final = 30.0
@@ -41,7 +42,7 @@ class Command:
     def wait_ready(self) -> str:
         """The address in the ready line."""
         assert self._process.stdout is not None
-        readable, _, _ = select.select([self._process.stdout], [], [], TIMEOUT_S)
+        readable = is_readable(self._process.stdout, TIMEOUT_S)
         assert readable, "no ready line came"
         self._first_line = self._process.stdout.readline()
         assert self._first_line.startswith(READY), self.end()
