@@ -45,6 +45,7 @@ class Walk(RuleBasedStateMachine):
         self.aborted: list[tuple[int, int]] = []
 
     def teardown(self) -> None:
+        self.store.folder.abandon()
         shutil.rmtree(self.root, ignore_errors=True)
 
     def note(self, content: list[bytes], timestamp: int, answer: Appended) -> None:
@@ -132,9 +133,10 @@ class Walk(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         epoch = self.store.log.leader_epoch
-        old = self.store.path
-        self.store = self.store.reborn()
-        shutil.rmtree(old)
+        killed = self.store
+        self.store = killed.reborn()
+        killed.folder.abandon()
+        shutil.rmtree(killed.path)
         assert self.store.log.leader_epoch == epoch + 1
 
     @rule(share=st.floats(0, 1))

@@ -160,6 +160,7 @@ class DataFolder:
     def abandon(self) -> None:
         """Lets go of the folder as it is, as a crash would: the next start recovers its logs."""
         if self._lock_fd >= 0:
+            self.logs.clear()  # a log and its folder know each other: apart, their files are closed at once
             self._pool.clear()
             os.close(self._lock_fd)
             self._lock_fd = -1
