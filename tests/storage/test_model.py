@@ -183,7 +183,7 @@ class Walk(RuleBasedStateMachine):
 
 
 TestWalk = Walk.TestCase
-TestWalk.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+TestWalk.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.slow

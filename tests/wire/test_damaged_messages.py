@@ -46,7 +46,7 @@ def test_flipped_bits_give_a_message_or_a_decode_error(case: Case, data: st.Data
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ALL_CASES, ids=repr)
-@settings(max_examples=15, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=10, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_many_flipped_bits_give_a_message_or_a_decode_error(
     case: Case, data: st.DataObject, seed: int

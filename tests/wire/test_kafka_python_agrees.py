@@ -29,7 +29,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
-@settings(max_examples=12, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=8, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_bytes_are_those_of_kafka_python(case: Case, data: st.DataObject) -> None:
     check(case, data.draw(message_of(case)))

@@ -281,9 +281,9 @@ class ConsumerHistory(RuleBasedStateMachine):
 
 
 TestClassicHistory = ClassicHistory.TestCase
-TestClassicHistory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestClassicHistory.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 TestConsumerHistory = ConsumerHistory.TestCase
-TestConsumerHistory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestConsumerHistory.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.slow
