@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ with warnings.catch_warnings():
 import hypothesis  # noqa: F401 - here, so that no garbage of a test is collected while it is parsed
 
 CANNOT_RUN_HERE = "cannot run here: "
+
+# Brokers of many tests live in one process, and their clients too: more files than the usual limit of 1024.
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
 
 
 class Target(NamedTuple):
