@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import selectors
 import subprocess
 from pathlib import Path
@@ -53,3 +54,18 @@ class KafkaTools:
                 text=True,
             )
         return self._server
+
+
+def behaviours_of(program: Path) -> list[str]:
+    """Names of the checks that a Java program holds: its public methods with an underscore in their names."""
+    return re.findall(r"public void (\w+_\w+)\(\)", program.read_text())
+
+
+def run_behaviours(program: Path, bootstrap: str) -> dict[str, str]:
+    """Runs all checks of a program in one JVM: what became of each, "ok" or the error."""
+    behaviours = behaviours_of(program)
+    command = java_command(str(program), bootstrap, *behaviours, options=TOOL_OPTIONS)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    outcomes = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+    assert list(outcomes) == behaviours, done.stderr
+    return outcomes

@@ -10,7 +10,7 @@ import base64
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from oncestream.records.records import Record, build_batch, records_of
@@ -57,7 +57,7 @@ class Catalog:
         """Makes the changes durable, all or none, then applies them."""
         kept = list(changes)
         records = [Record(i, now_ms, c.key.encode(), _encode(c.value)) for i, c in enumerate(kept)]
-        self.log.append(memoryview(bytearray(build_batch(records))), internal=True)
+        self.log.append(memoryview(build_batch(records)), internal=True)
         ticket = self.log.unsynced()
         if ticket is not None:
             ticket.run()
@@ -100,10 +100,6 @@ def put_topic(entry: TopicEntry) -> Change:
 
 def drop_topic(entry: TopicEntry) -> Change:
     return Change(f"topic:{entry.id.hex()}", None)
-
-
-def with_configs(entry: TopicEntry, configs: Mapping[str, str]) -> TopicEntry:
-    return replace(entry, configs=dict(configs))
 
 
 def set_feature(name: str, level: int) -> Change:

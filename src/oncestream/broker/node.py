@@ -19,7 +19,6 @@ from oncestream.broker.catalog import (
     new_topic_id,
     put_topic,
     reserve_producer_ids,
-    with_configs,
 )
 from oncestream.broker.clock import Clock
 from oncestream.broker.features import TRANSACTION_VERSION, levels_in_force
@@ -155,7 +154,7 @@ class Node:
             self._groups.topics_changed()
 
     def set_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
-        entry = with_configs(topic.entry, configs)
+        entry = replace(topic.entry, configs=dict(configs))
         self.catalog.commit([put_topic(entry)], self.clock.now_ms())
         topic.entry = entry
         config = self.log_config(entry)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from oncestream import Broker
 from oncestream.broker.settings import Durability
-from oncestream.testing.kafka_jars import TOOL_OPTIONS, java_command
 from tests.broker.transactions.test_coordinator import ready
 from tests.broker.transactions.world import World
 from tests.clients.confluent import Confluent as Admin
 from tests.clients.transactional_producers import Confluent
-from tests.java_tools import KafkaTools
+from tests.java_tools import KafkaTools, behaviours_of, run_behaviours
 
 pytestmark = pytest.mark.java
 
 PROGRAM = Path(__file__).parent / "java" / "TransactionCheck.java"
-BEHAVIOURS = re.findall(r"public void (\w+_\w+)\(\)", PROGRAM.read_text())
+BEHAVIOURS = behaviours_of(PROGRAM)
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
@@ -28,11 +26,7 @@ FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
 @pytest.fixture(scope="module")
 def outcomes(java: None, bootstrap: str) -> dict[str, str]:
-    command = java_command(str(PROGRAM), bootstrap, *BEHAVIOURS, options=TOOL_OPTIONS)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    outcomes = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
-    assert list(outcomes) == BEHAVIOURS, done.stderr
-    return outcomes
+    return run_behaviours(PROGRAM, bootstrap)
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
