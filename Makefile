@@ -54,7 +54,7 @@ bench: setup
 
 # The lock lists what `pip install` resolves for every supported Python; names and versions only.
 lock:
-	uv pip compile -q --universal --python-version 3.11 --group dev --no-header --no-emit-index-url \
+	uv pip compile -q --universal --python-version 3.11 --group dev --extra spark --no-header --no-emit-index-url \
 		--no-annotate pyproject.toml -o requirements.lock
 
 clean:

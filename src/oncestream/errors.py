@@ -103,3 +103,184 @@ class KafkaFailed(OncestreamError):
     cause = "Apache Kafka node {node} did not start: {reason}"
     suggestion = "read the reason above and the node's log beside its data folder"
     exit_code = 3
+
+
+class BadPipeline(OncestreamError):
+    """A pipeline's definition cannot work."""
+
+    cause = "pipeline {pipeline!r} cannot run: {reason}"
+    suggestion = "correct its definition; docs/pipelines.md describes every parameter"
+    exit_code = 2
+
+
+class PipelineFenced(OncestreamError):
+    """Another driver runs this pipeline."""
+
+    cause = "pipeline {pipeline!r} was taken over by another driver (transactional id {pipeline!r}, epoch {epoch})"
+    suggestion = "stop one of the two, or give this one another pipeline name"
+    exit_code = 5
+
+
+class BatchFailed(OncestreamError):
+    """A batch failed as often as it may; nothing of it is visible."""
+
+    cause = "batch {batch} of pipeline {pipeline!r} failed {attempts} times, last because {reason}"
+    suggestion = "nothing of it was committed; mend the cause and start the pipeline again: it goes on from there"
+    exit_code = 5
+
+
+class CheckpointLost(OncestreamError):
+    """Kafka knows how far the pipeline came, its checkpoint does not, and only the checkpoint could tell the rest."""
+
+    cause = "pipeline {pipeline!r} has committed work under another checkpoint, and {reason}"
+    suggestion = (
+        "restore the checkpoint folder, read the input by startingOffsets=committed and group={pipeline},"
+        " or start afresh under another pipeline name"
+    )
+    exit_code = 5
+
+
+class TooManyDeadLetters(OncestreamError):
+    """More rows of a batch are broken than the pipeline tolerates."""
+
+    cause = "batch {batch} of pipeline {pipeline!r} has {dead} dead letters, {limit} are allowed; the first: {first}"
+    suggestion = "nothing of the batch was committed; mend the input or the function, or raise dead_letters_max"
+    exit_code = 5
+
+
+class TaskRetried(OncestreamError):
+    """Spark ran a writing task a second time inside one transaction."""
+
+    cause = "task {task} of a transaction was started again (attempt {attempt})"
+    suggestion = "its batch is aborted and run again as a whole; nothing is lost"
+
+
+class BrokerUnreachable(OncestreamError):
+    """No broker of the cluster answers."""
+
+    cause = "no answer from {address} within {timeout_s} s: {reason}"
+    suggestion = "check bootstrap.servers, that the broker runs, and the network between here and there"
+    exit_code = 5
+
+
+class BrokerTooOld(OncestreamError):
+    """The broker lacks a request that is needed, in a version that we speak."""
+
+    cause = "the broker at {address} has {api} in versions {theirs}, versions {ours} are needed"
+    suggestion = "use the embedded broker, or Apache Kafka 3.6 or later"
+    exit_code = 5
+
+
+class AuthenticationFailed(OncestreamError):
+    """The broker does not take our user name and password, or our certificate."""
+
+    cause = "the broker at {address} refused the login by {mechanism}: {reason}"
+    suggestion = "check security.protocol, sasl.mechanism, user name and password, and the certificates"
+    exit_code = 6
+
+
+class NotAuthorized(OncestreamError):
+    """The user may not do what was asked."""
+
+    cause = "{api} on {subject} is not allowed ({code})"
+    suggestion = "give this user the permission, or use another user"
+    exit_code = 6
+
+
+class UnknownTopic(OncestreamError):
+    """The topic or partition does not exist."""
+
+    cause = "there is no topic or partition {topic}"
+    suggestion = "check its name, or create it first"
+    exit_code = 5
+
+
+class ProducerFenced(OncestreamError):
+    """Another producer took over the transactional id, or the transaction timed out: its epoch is over."""
+
+    cause = "{subject}: {api} was refused, because a newer producer has taken over or the transaction was ended"
+    suggestion = "stop one of the two, or give this one another name"
+    exit_code = 7
+
+
+class CommitUnknown(OncestreamError):
+    """Nobody could say whether the transaction was committed."""
+
+    cause = "the outcome of the commit of {transactional_id!r} is not known: {reason}"
+    suggestion = "read the committed offsets: they tell whether it took place; never run it again unseen"
+    exit_code = 7
+
+
+class GroupInUse(OncestreamError):
+    """The group has live members, so that offsets cannot be committed from outside."""
+
+    cause = "consumer group {group!r} has live members ({code})"
+    suggestion = "stop the consumers of that group, or choose another pipeline name"
+    exit_code = 7
+
+
+class DataLost(OncestreamError):
+    """Records of the range that was asked for are not in the log any more."""
+
+    cause = "offset {offset} of {topic}-{partition} cannot be read: {reason}"
+    suggestion = "retention may have deleted it: start from later offsets, or keep data for longer"
+    exit_code = 8
+
+
+class RequestTimedOut(OncestreamError):
+    """The broker answers, but what was asked could not be done in time."""
+
+    cause = "{api} did not succeed within {timeout_s} s: {reason}"
+    suggestion = "look at the health of the cluster, or raise default.api.timeout.ms"
+    exit_code = 5
+
+
+class RequestRefused(OncestreamError):
+    """The broker refused a request."""
+
+    cause = "{api} was refused with {code}: {message}"
+    suggestion = "the code is one of Kafka's: what it says must change before the request can succeed"
+    exit_code = 5
+
+
+class UnknownSourceOption(OncestreamError):
+    """The Spark source has no option of this name."""
+
+    cause = "the source has no option {name}"
+    suggestion = "its options are: {known}"
+    exit_code = 2
+
+
+class BadSourceOption(OncestreamError):
+    """An option of the Spark source has a value that cannot be."""
+
+    cause = "option {name} of the source is wrong: {reason}"
+    suggestion = "correct it: options have the forms of Spark's own kafka source"
+    exit_code = 2
+
+
+class NoRecordAtTime(OncestreamError):
+    """A partition has no record as young as the time at which reading should start."""
+
+    cause = "{topic}-{partition} has no record at or after the starting time"
+    suggestion = "choose an earlier time, or set startingOffsetsByTimestampStrategy=latest"
+    exit_code = 5
+
+
+class SourceDataLost(OncestreamError):
+    """Records that a stream or a batch should have read are gone."""
+
+    cause = "records of {topic}-{partition} from offset {offset} on cannot be read: {reason}"
+    suggestion = (
+        "set failOnDataLoss=false to go on with what is left, or start with a new checkpoint;"
+        " keep data for longer than the stream may be down"
+    )
+    exit_code = 8
+
+
+class CheckpointOfOtherCluster(OncestreamError):
+    """A checkpoint tells offsets of one cluster, and the source reads another."""
+
+    cause = "the checkpoint holds offsets of cluster {then}, but {bootstrap} is cluster {now}"
+    suggestion = "point kafka.bootstrap.servers at that cluster, or start with a new checkpoint"
+    exit_code = 5

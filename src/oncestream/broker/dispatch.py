@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from oncestream.broker.apis import APIS, Answer, Api
@@ -17,6 +17,7 @@ from oncestream.broker.outbox import Chunk
 from oncestream.wire.api import ApiKey
 from oncestream.wire.codec import DecodeError, decode, encode_into
 from oncestream.wire.header import RequestHeader, decode_request_header
+from oncestream.wire.produce import PlainProduce, read_plain
 from oncestream.wire.schema import Message
 
 logger = logging.getLogger("oncestream.broker")
@@ -32,8 +33,13 @@ class Dispatcher:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._tasks: set[asyncio.Task[None]] = set()
+        self._produce_plain: Callable[[PlainProduce, Node], Answer | Later] | None = None
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        if not frame[1] and not frame[0]:  # the api key of Produce
+            plain = read_plain(frame)
+            if plain is not None and self._on_plain_produce(connection, plain):
+                return
         try:
             header = decode_request_header(frame)
             api = APIS.get(header.api_key)
@@ -56,6 +62,35 @@ class Dispatcher:
         except Exception:
             _failed(connection, api, call)
             return
+        self._settle(connection, api, call, answer)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _on_plain_produce(self, connection: Connection, request: PlainProduce) -> bool:
+        """False: it must go the long way after all."""
+        if self._produce_plain is None:
+            from oncestream.broker.plain_produce import produce_plain
+
+            self._produce_plain = produce_plain
+        try:
+            answer = self._produce_plain(request, self._node)
+        except Exception:
+            _failed(connection, APIS[ApiKey.PRODUCE], self._call_of(connection, request))
+            return True
+        if type(answer) is list:
+            connection.answer_now(answer)
+        elif answer is not None:
+            self._settle(connection, APIS[ApiKey.PRODUCE], self._call_of(connection, request), answer)
+        return answer is not None
+
+    def _call_of(self, connection: Connection, request: PlainProduce) -> Call:
+        return Call(self._node, request.version, request.correlation_id, None, connection.peer)
+
+    def _settle(
+        self, connection: Connection, api: Api, call: Call, answer: Answer | Later | Awaitable[Answer]
+    ) -> None:
         if isinstance(answer, (Message, list)):
             _answer(connection, None, api, call, answer)
         elif isinstance(answer, Later):
@@ -64,10 +99,6 @@ class Dispatcher:
         elif answer is not None:
             assert asyncio.iscoroutine(answer)
             self._run(connection, api, call, answer)
-
-    def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
 
     def _run(self, connection: Connection, api: Api, call: Call, work: Coroutine[Any, Any, Answer]) -> None:
         task = self._node.loop.create_task(_finish(connection, connection.open_slot(), api, call, work))

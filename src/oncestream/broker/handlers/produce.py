@@ -11,7 +11,10 @@ clients try again; and one that comes after EndTxn is refused even before the ma
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from oncestream.broker.call import Call, Hangup
+from oncestream.broker.flush_wait import Failures, FlushWait
 from oncestream.broker.later import Later
 from oncestream.broker.partition import Partition
 from oncestream.broker.topic_names import INTERNAL
@@ -30,6 +33,14 @@ ACKS_ALL = -1
 _IDS_FROM = 13
 
 
+class _Wait(NamedTuple):
+    """An append whose answer must wait for the flush of all below an offset."""
+
+    partition: Partition
+    offset: int
+    answer: PartitionProduceResponse
+
+
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Later | None:
     if request.transactional_id is None:
         return _write(request, call, None)
@@ -38,7 +49,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Later | Non
 
 def _write(request: ProduceRequest, call: Call, refused: Refusals | None) -> ProduceResponse | Later | None:
     """`refused`: partitions that are not in the transaction; None without a transaction."""
-    waits: list[tuple[Partition, int, PartitionProduceResponse]] = []
+    waits: list[_Wait] = []
     response = ProduceResponse()
     for topic in request.topic_data:
         name: str | None = topic.name if call.version < _IDS_FROM else call.node.topic_name(topic.topic_id)
@@ -60,7 +71,7 @@ def _append(
     acks: int,
     call: Call,
     refused: Refusals | None,
-    waits: list[tuple[Partition, int, PartitionProduceResponse]],
+    waits: list[_Wait],
 ) -> PartitionProduceResponse:
     try:
         if acks not in (0, 1, ACKS_ALL):
@@ -76,9 +87,7 @@ def _append(
             _check_transaction(refused, TopicPartition(name, data.index))
         appended = partition.append(memoryview(records))
     except KafkaError as error:
-        return PartitionProduceResponse(
-            index=data.index, error_code=error.code, base_offset=-1, error_message=error.message
-        )
+        return partition_failure(data.index, error)
     answer = PartitionProduceResponse(
         index=data.index,
         base_offset=appended.base_offset,
@@ -86,7 +95,7 @@ def _append(
         log_start_offset=appended.start_offset,
     )
     if acks == ACKS_ALL and partition.high_watermark <= appended.last_offset:
-        waits.append((partition, appended.last_offset + 1, answer))
+        waits.append(_Wait(partition, appended.last_offset + 1, answer))
     return answer
 
 
@@ -99,33 +108,19 @@ def _check_transaction(refused: Refusals | None, where: TopicPartition) -> None:
         raise error
 
 
-def _when_durable(
-    response: ProduceResponse,
-    waits: list[tuple[Partition, int, PartitionProduceResponse]],
-    timeout_ms: int,
-    call: Call,
-) -> Later:
-    later = Later()
-    open_answers = {id(answer): answer for _, _, answer in waits}
+def partition_failure(index: int, error: KafkaError) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index, error_code=error.code, base_offset=-1, error_message=error.message
+    )
 
-    def settle(answer: PartitionProduceResponse, error: KafkaError | None) -> None:
-        if open_answers.pop(id(answer), None) is None:
-            return
-        if error is not None:
-            _fail(answer, error)
-        if not open_answers:
-            timer.cancel()
-            later.resolve(response)
 
-    def expire() -> None:
-        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not flushed within {timeout_ms} ms")
-        for answer in list(open_answers.values()):
-            settle(answer, late)
+def _when_durable(response: ProduceResponse, waits: list[_Wait], timeout_ms: int, call: Call) -> FlushWait:
+    def answer(failures: Failures) -> ProduceResponse:
+        for place, error in failures.items():
+            _fail(waits[place].answer, error)
+        return response
 
-    timer = call.node.loop.call_later(max(timeout_ms, 0) / 1000, expire)
-    for partition, offset, answer in waits:
-        partition.when_synced(offset, lambda error, answer=answer: settle(answer, error))  # type: ignore[misc]
-    return later
+    return FlushWait([(w.partition, w.offset) for w in waits], timeout_ms, call.node.loop, answer)
 
 
 def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:

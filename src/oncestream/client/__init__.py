@@ -1,0 +1,1 @@
+"""Blocking Kafka client for the driver, executors and tools: Arrow in, Arrow out."""

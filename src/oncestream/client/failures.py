@@ -1,0 +1,109 @@
+"""What can go wrong between us and a broker, and what the user is told of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncestream.errors import (
+    BrokerUnreachable,
+    GroupInUse,
+    NotAuthorized,
+    OncestreamError,
+    ProducerFenced,
+    RequestRefused,
+    RequestTimedOut,
+    UnknownTopic,
+)
+from oncestream.wire.error_codes import ErrorCode, KafkaError
+
+FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+NOT_ALLOWED: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+# What the coordinator says to a commit without a member while the group has live members.
+GROUP_HAS_MEMBERS: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    }
+)
+# The leader or the coordinator is elsewhere, or was not there yet.
+MOVED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    }
+)
+
+_KNOWN: Final = frozenset(map(int, ErrorCode))
+
+
+class ConnectionLost(Exception):
+    """The connection cannot be made or has ended: what was asked may or may not have been done."""
+
+    def __init__(self, address: object, reason: object) -> None:
+        super().__init__(f"{address}: {reason}")
+        self.address, self.reason = str(address), str(reason)
+
+
+class ErrorAnswer(KafkaError):
+    """An error code in an answer, and the topic, partition, group or transactional id that it is about."""
+
+    def __init__(self, code: int, subject: object, message: str | None = None) -> None:
+        known = ErrorCode(code) if code in _KNOWN else ErrorCode.UNKNOWN_SERVER_ERROR
+        super().__init__(known, f"{subject}: {message}" if message else str(subject))
+        self.subject = str(subject)
+
+
+def raise_if_error(code: int, subject: object, message: str | None = None) -> None:
+    if code:
+        raise ErrorAnswer(code, subject, message)
+
+
+def has_moved(error: KafkaError | ConnectionLost) -> bool:
+    """Whether the next attempt should look up the leader or coordinator anew."""
+    return isinstance(error, ConnectionLost) or error.code in MOVED
+
+
+def may_pass(error: KafkaError | ConnectionLost) -> bool:
+    return isinstance(error, ConnectionLost) or error.code.is_retriable
+
+
+def refusal(api: str, error: KafkaError) -> OncestreamError:
+    """The error to raise for a code that no further attempt will change."""
+    code = error.code
+    subject = error.subject if isinstance(error, ErrorAnswer) else error.message
+    if code in FENCED:
+        return ProducerFenced(subject=subject, api=api)
+    if code in NOT_ALLOWED:
+        return NotAuthorized(api=api, subject=subject, code=code.name)
+    if code in GROUP_HAS_MEMBERS:
+        return GroupInUse(group=subject, code=code.name)
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return UnknownTopic(topic=subject)
+    return RequestRefused(api=api, code=code.name, message=error.message)
+
+
+def gave_up(api: str, error: KafkaError | ConnectionLost, timeout_s: float) -> OncestreamError:
+    """The error to raise when the deadline passed and the last attempt failed with `error`."""
+    if isinstance(error, ConnectionLost):
+        return BrokerUnreachable(address=error.address, reason=error.reason, timeout_s=round(timeout_s, 1))
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return refusal(api, error)
+    return RequestTimedOut(api=api, timeout_s=round(timeout_s, 1), reason=str(error))

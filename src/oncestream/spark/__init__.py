@@ -1,0 +1,1 @@
+"""PySpark: source, transactional sink, pipelines, session. The only place that imports pyspark."""

@@ -1,0 +1,295 @@
+"""The three promises a pipeline can make, each a protocol between the driver, its tasks and Kafka.
+
+Exactly-once: rows, dead letters, source offsets and the progress marker of a micro-batch commit in ONE Kafka
+transaction, whoever wrote them. Every batch has its own epoch, so what a lost task or an older driver still
+sends is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+from pyspark.sql import DataFrame
+
+from oncestream.client.cluster import Cluster
+from oncestream.client.offsets import commit_offsets
+from oncestream.client.topic_partition import TopicPartition
+from oncestream.client.transactions import Producer, Transactions
+from oncestream.errors import (
+    BadPipeline,
+    BatchFailed,
+    CommitUnknown,
+    OncestreamError,
+    PipelineFenced,
+    ProducerFenced,
+    TooManyDeadLetters,
+)
+from oncestream.spark.batch import Batch, OnStep, Outcome, Step
+from oncestream.spark.dead_letters import dead_letter_rows
+from oncestream.spark.outlet import Outlet, Report
+from oncestream.spark.progress import (
+    group_offsets,
+    pipeline_key,
+    progress_partition,
+    progress_row,
+    read_progress,
+    read_record,
+    run_key,
+)
+from oncestream.spark.shapes import TopicShapes
+from oncestream.spark.sink import PartitionBy, Sink
+from oncestream.spark.spread import Spread
+
+TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000  # brokers refuse more unless told otherwise
+LOG: Final = logging.getLogger("oncestream.pipeline")
+
+
+class Deliver(Protocol):
+    """One promise. `start` is called once, before the first batch; `run` returns when the batch is done."""
+
+    def start(self) -> None: ...
+
+    def run(self, df: DataFrame, batch: Batch) -> Outcome: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Parts:
+    """What every promise works with."""
+
+    cluster: Cluster
+    sink: Sink
+    shapes: TopicShapes
+    spread: Spread
+    dead_letters_max: int
+    on_step: OnStep
+
+    def write_rest(self, report: Report, batch: Batch, producer: Producer | None) -> set[TopicPartition]:
+        """Dead letters, and a progress record where the group's offsets cannot tell the progress."""
+        self._check_dead_letters(report, batch)
+        sink = replace(self.sink, topic=self.sink.dead_topic, partition_by=PartitionBy.AUTO)
+        outlet = Outlet(self.cluster, sink, self.shapes, producer, dead_letters_max=0)
+        try:
+            if report.dead:
+                outlet.write(dead_letter_rows(report.dead, sink.pipeline, batch.name))
+            record = _progress_record(sink.pipeline, batch)
+            if record is not None:
+                key, content = record
+                outlet.write_to(progress_partition(self.cluster, key), progress_row(key, content))
+            return {TopicPartition(each.topic, each.partition) for each in outlet.finish().written}
+        finally:
+            outlet.close()
+
+    def _check_dead_letters(self, report: Report, batch: Batch) -> None:
+        if len(report.dead) > self.dead_letters_max:
+            raise TooManyDeadLetters(
+                batch=batch.name,
+                pipeline=self.sink.pipeline,
+                dead=len(report.dead),
+                limit=self.dead_letters_max,
+                first=report.dead[0].reason,
+            )
+        if any(each.topic == self.sink.dead_topic for each in report.written) and report.dead:
+            reason = f"its rows and its dead letters both go to {self.sink.dead_topic!r}"
+            raise BadPipeline(pipeline=self.sink.pipeline, reason=reason)
+
+
+def _progress_record(pipeline: str, batch: Batch) -> tuple[str, dict[str, Any]] | None:
+    if batch.run is not None:
+        return run_key(pipeline, batch.run), {"run": batch.run, "at_ms": int(time.time() * 1000)}
+    if batch.others or not batch.offsets:
+        return pipeline_key(pipeline), {**batch.marker._asdict(), "sources": batch.others}
+    return None
+
+
+@dataclass(slots=True)
+class ExactlyOnce:
+    parts: Parts
+    attempts_max: int
+    timeout_ms: int
+    _transactions: Transactions = field(init=False)
+
+    def start(self) -> None:
+        """Fences every older driver of the pipeline and aborts what it left open."""
+        self._transactions = Transactions(self.parts.cluster, self.parts.sink.pipeline, self.timeout_ms)
+        self._transactions.start()
+
+    def run(self, df: DataFrame, batch: Batch) -> Outcome:
+        started = time.monotonic()
+        for attempt in range(1, self.attempts_max + 1):
+            begun = time.monotonic()
+            try:
+                outcome = self._write_and_commit(df, batch)
+            except TooManyDeadLetters:
+                self._fence_abort(begun)
+                raise
+            except CommitUnknown:
+                if self._took(batch):
+                    total_s = time.monotonic() - started
+                    return Outcome(
+                        self.parts.sink.pipeline,
+                        batch.marker.batch,
+                        0,
+                        0,
+                        attempt,
+                        "answer lost",
+                        0,
+                        0,
+                        total_s,
+                    )
+            except Exception as error:
+                reason = _reason(error)
+                self._fence_abort(begun)
+                if attempt == self.attempts_max:
+                    raise self._failed(batch, attempt, reason) from error
+                LOG.warning(
+                    "pipeline=%s batch=%d attempt=%d aborted, running it again: %s",
+                    self.parts.sink.pipeline, batch.marker.batch, attempt, reason,
+                )  # fmt: skip
+            else:
+                return outcome._replace(attempts=attempt, total_s=time.monotonic() - started)
+        raise self._failed(batch, self.attempts_max, "its commit was not answered")
+
+    def close(self) -> None:
+        """A stopped pipeline leaves no transaction open."""
+        try:
+            self._transactions.fence_abort()
+        except OncestreamError as error:
+            LOG.info("pipeline=%s nothing to abort: %s", self.parts.sink.pipeline, error)
+
+    def _write_and_commit(self, df: DataFrame, batch: Batch) -> Outcome:
+        parts, transactions, number = self.parts, self._transactions, batch.marker.batch
+        parts.on_step(Step.BEGUN, number)
+        begun = time.monotonic()
+        report = parts.spread.write(df, transactions.producer, batch.rows_in)
+        rest = parts.write_rest(report, batch, transactions.producer)
+        transactions.add_partitions(
+            rest | {TopicPartition(each.topic, each.partition) for each in report.written}
+        )
+        written = time.monotonic()
+        parts.on_step(Step.WRITTEN, number)
+        if batch.offsets:
+            transactions.commit_offsets(parts.sink.pipeline, group_offsets(batch.offsets, batch.marker))
+        parts.on_step(Step.OFFSETS_ADDED, number)
+        transactions.commit()
+        done = time.monotonic()
+        parts.on_step(Step.COMMITTED, number)
+        return Outcome(
+            parts.sink.pipeline, number, report.rows, len(report.dead), 1, parts.spread.path,
+            written - begun, done - written, done - begun,
+        )  # fmt: skip
+
+    def _fence_abort(self, begun: float) -> None:
+        """A new epoch: what stragglers of the failed attempt still send is refused."""
+        if (time.monotonic() - begun) * 1000 >= self.timeout_ms:
+            self.timeout_ms = min(2 * self.timeout_ms, TRANSACTION_TIMEOUT_MS_MAX)
+        try:
+            self._transactions.fence_abort(self.timeout_ms)
+        except ProducerFenced as error:
+            raise self._fenced() from error
+
+    def _took(self, batch: Batch) -> bool:
+        """Whether a commit whose answer never came was made: a new epoch ends all doubt, the marker tells."""
+        try:
+            self._transactions.fence_abort(self.timeout_ms)
+        except ProducerFenced as error:
+            raise self._fenced() from error
+        cluster, pipeline = self.parts.cluster, self.parts.sink.pipeline
+        if batch.run is not None:
+            return read_record(cluster, run_key(pipeline, batch.run)) is not None
+        progress = read_progress(cluster, pipeline)
+        return progress.batch_of(batch.marker.query) >= batch.marker.batch
+
+    def _fenced(self) -> PipelineFenced:
+        return PipelineFenced(pipeline=self.parts.sink.pipeline, epoch=self._transactions.producer.epoch)
+
+    def _failed(self, batch: Batch, attempts: int, reason: str) -> BatchFailed:
+        return BatchFailed(
+            pipeline=self.parts.sink.pipeline, batch=batch.marker.batch, attempts=attempts, reason=reason
+        )
+
+
+@dataclass(slots=True)
+class AtLeastOnce:
+    """Rows first, then the offsets: after a crash in between, rows are written again."""
+
+    parts: Parts
+
+    def start(self) -> None:
+        """Nobody is fenced."""
+
+    def run(self, df: DataFrame, batch: Batch) -> Outcome:
+        parts, number = self.parts, batch.marker.batch
+        parts.on_step(Step.BEGUN, number)
+        begun = time.monotonic()
+        report = parts.spread.write(df, None, batch.rows_in, attempts_allowed=True)
+        parts.on_step(Step.WRITTEN, number)
+        parts.write_rest(report, batch, None)
+        written = time.monotonic()
+        _commit_to_group(parts, batch)
+        done = time.monotonic()
+        parts.on_step(Step.COMMITTED, number)
+        return Outcome(
+            parts.sink.pipeline, number, report.rows, len(report.dead), 1, parts.spread.path,
+            written - begun, done - written, done - begun,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(slots=True)
+class AtMostOnce:
+    """Offsets first, then the rows: what a crash or a failure leaves unwritten is not written again."""
+
+    parts: Parts
+
+    def start(self) -> None:
+        """Nobody is fenced."""
+
+    def run(self, df: DataFrame, batch: Batch) -> Outcome:
+        parts, number = self.parts, batch.marker.batch
+        parts.on_step(Step.BEGUN, number)
+        begun = time.monotonic()
+        parts.write_rest(Report([], []), batch, None)
+        _commit_to_group(parts, batch)
+        committed = time.monotonic()
+        parts.on_step(Step.COMMITTED, number)
+        report = Report([], [])
+        try:
+            report = parts.spread.write(df, None, batch.rows_in)
+            parts.write_rest(report, batch._replace(others=[]), None)
+        except Exception as error:
+            LOG.error(
+                "pipeline=%s batch=%d rows may be lost, as at-most-once allows: %s",
+                parts.sink.pipeline, number, _reason(error),
+            )  # fmt: skip
+        done = time.monotonic()
+        parts.on_step(Step.WRITTEN, number)
+        return Outcome(
+            parts.sink.pipeline, number, report.rows, len(report.dead), 1, parts.spread.path,
+            done - committed, committed - begun, done - begun,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _commit_to_group(parts: Parts, batch: Batch) -> None:
+    if batch.offsets:
+        commit_offsets(parts.cluster, parts.sink.pipeline, group_offsets(batch.offsets, batch.marker))
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what went wrong, without the stack of Spark's own frames."""
+    if isinstance(error, OncestreamError):
+        return error.cause_text
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [
+        line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))
+    ]
+    return (telling or lines or [type(error).__name__])[0][:500]

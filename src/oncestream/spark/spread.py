@@ -1,0 +1,119 @@
+"""Writes the rows of a DataFrame so that every output partition has one writer: the driver, or one task each."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from oncestream.client.cluster import Cluster
+from oncestream.client.transactions import Producer
+from oncestream.spark.outlet import REPORT_DDL, Outlet, Report, report_from_arrow
+from oncestream.spark.shapes import TopicShapes
+from oncestream.spark.sink import PartitionBy, Sink
+from oncestream.spark.tasks import ROUTED, ROUTED_COLUMNS, TASK_COLUMN, RouteTask, WriteTask
+
+DRIVER_ROWS_MAX: Final = 20_000
+RESULT_TOO_LARGE: Final = "spark.driver.maxResultSize"
+LOG: Final = logging.getLogger("oncestream.pipeline")
+
+
+class TwoWritersError(Exception):
+    """Two tasks wrote to one partition: the batch must be aborted and shuffled."""
+
+
+@dataclass(slots=True)
+class Spread:
+    """Chooses, batch by batch, who writes. It learns two things: whether rows must be shuffled to have one
+    writer per partition, and how many rows come out for each that goes in."""
+
+    cluster: Cluster
+    sink: Sink
+    shapes: TopicShapes
+    dead_letters_max: int
+    shuffles: bool = False
+    rows_out_per_in: float = 1.0
+    path: str = ""
+
+    def write(
+        self, df: DataFrame, producer: Producer | None, rows_in: int | None, *, attempts_allowed: bool = False
+    ) -> Report:
+        """Writes every row and waits for the acknowledgements. `rows_in`: how many rows the batch reads, if known."""
+        few = rows_in is not None and rows_in * self.rows_out_per_in <= DRIVER_ROWS_MAX
+        table = self._collected(df) if few else None
+        if table is not None:
+            report = self._on_driver(table, producer)
+        else:
+            report = self._in_tasks(df, producer, attempts_allowed)
+        if rows_in:
+            self.rows_out_per_in = max(1.0, (report.rows + len(report.dead)) / rows_in)
+        return report
+
+    def _collected(self, df: DataFrame) -> pa.Table | None:
+        """The rows of a small batch; None where it turns out to be too large for the driver."""
+        try:
+            return df.toArrow()
+        except Exception as error:
+            if RESULT_TOO_LARGE not in str(error):
+                raise
+            LOG.info("pipeline=%s a small input gives much output: tasks write it", self.sink.pipeline)
+            return None
+
+    def _on_driver(self, table: pa.Table, producer: Producer | None) -> Report:
+        """A few rows are written from here, which spares the writing tasks."""
+        self.path = "driver"
+        outlet = Outlet(
+            self.cluster, self.sink, self.shapes, producer, dead_letters_max=self.dead_letters_max
+        )
+        try:
+            for rows in table.combine_chunks().to_batches():
+                outlet.write(rows)
+            return outlet.finish()
+        finally:
+            outlet.close()
+
+    def _in_tasks(self, df: DataFrame, producer: Producer | None, attempts_allowed: bool) -> Report:
+        tasks = df._jdf.queryExecution().toRdd().getNumPartitions()
+        limit = self._tasks_max()
+        sink = self.sink
+        if self.shuffles:
+            self.path = "tasks, shuffled"
+            tasks = min(limit, df.sparkSession.sparkContext.defaultParallelism)
+            df = self._shuffled(df, tasks)
+            sink = replace(sink, topic=None, partition_by=PartitionBy.COLUMN)
+        else:
+            self.path = "tasks"
+            if tasks > limit:
+                tasks = limit
+                df = df.coalesce(limit)
+        write = WriteTask(sink, producer, max(tasks, 1), self.dead_letters_max, attempts_allowed)
+        report = report_from_arrow(df.mapInArrow(write, REPORT_DDL).toArrow())
+        if producer is not None:
+            self._check_one_writer_each(report)
+        return report
+
+    def _shuffled(self, df: DataFrame, tasks: int) -> DataFrame:
+        kept = [field for field in df.schema.fields if field.name not in ROUTED_COLUMNS]
+        schema = StructType([*kept, *ROUTED])
+        routed = df.mapInArrow(RouteTask(self.sink, tasks), schema)
+        return routed.repartitionById(tasks, F.col(TASK_COLUMN)).drop(TASK_COLUMN)
+
+    def _tasks_max(self) -> int:
+        """Never more writers than partitions, where the topic is known."""
+        if self.sink.topic is None:
+            return 1 << 16
+        shape = self.shapes.of(self.sink.topic)
+        return shape.partitions if shape is not None else 1
+
+    def _check_one_writer_each(self, report: Report) -> None:
+        writers = Counter((written.topic, written.partition) for written in report.written)
+        doubled = [f"{topic}-{partition}" for (topic, partition), count in writers.items() if count > 1]
+        if doubled:
+            self.shuffles = True
+            raise TwoWritersError(f"several tasks wrote to {', '.join(sorted(doubled)[:5])}")

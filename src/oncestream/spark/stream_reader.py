@@ -1,0 +1,184 @@
+"""The streaming side of the source: how far each batch goes, and what its tasks read.
+
+A small batch is read by the planner itself and handed to Spark with the plan, so that no Python worker is
+needed for it; a big one is read by tasks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from oncestream.client.cluster import Cluster, cluster_of
+from oncestream.client.topic_partition import TopicPartition
+from oncestream.errors import CheckpointOfOtherCluster
+from oncestream.spark.frontier import Frontier
+from oncestream.spark.places import find
+from oncestream.spark.ranges import Range, Task, tasks_of, total
+from oncestream.spark.scan import lost, prefetch, scan
+from oncestream.spark.source_options import SourceOptions
+from oncestream.spark.stream_offset import StreamOffset
+
+# Up to so many records a batch is read by the planner.
+PREFETCH_RECORDS_MAX: Final = 20_000
+
+
+def _base() -> type[DataSourceStreamReader]:
+    """Spark takes rows along with the plan only from its private wrapper of simple readers."""
+    try:
+        from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+    except ImportError:
+        return DataSourceStreamReader
+    return (
+        _SimpleStreamReaderWrapper
+        if hasattr(_SimpleStreamReaderWrapper, "getCache")
+        else DataSourceStreamReader
+    )
+
+
+if TYPE_CHECKING:
+    _Base = DataSourceStreamReader
+else:
+    _Base = _base()
+
+
+class StreamReader(_Base, SupportsTriggerAvailableNow):
+    """Lives in the planner process as long as the query; `read` runs in tasks, on a copy."""
+
+    def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._options = options
+        self._clock = clock
+        self._frontier = Frontier(options)
+        self._last_batch_s = float("-inf")
+        self._stop_at: dict[TopicPartition, int] | None = None
+        self._prefetched: tuple[Any, Any, list[pa.RecordBatch]] | None = None
+
+    @property
+    def simple_reader(self) -> StreamReader:
+        """Spark asks the wrapped reader whether it knows Trigger.AvailableNow."""
+        return self
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        cluster = self._cluster()
+        partitions = self._options.selection.partitions(cluster)
+        found = find(
+            cluster,
+            self._options.start,
+            partitions,
+            group=self._options.group,
+            read_committed=self._options.read_committed,
+        )
+        return StreamOffset.initial(cluster.cluster_id, found).logged()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """With both limits set, Spark is told the upper one; the lower is kept to all the same."""
+        if self._options.records_max is not None:
+            return ReadMaxRows(self._options.records_max)
+        if self._options.records_min is not None:
+            return ReadMinRows(self._options.records_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._stop_at = self._frontier.now(self._cluster())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        cluster = self._cluster()
+        before = StreamOffset.of(start)
+        self._refuse_other_cluster(before, cluster)
+        latest = self._frontier.now(cluster) if self._stop_at is None else self._stop_at
+        ranges, found = self._frontier.ahead(cluster, before, latest)
+        if not isinstance(limit, ReadAllAvailable):
+            if self._too_few(total(ranges)):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                ranges = portion(ranges, limit.max_rows)
+        ends = {one.partition: one.end for one in ranges}
+        if ends == before.ends:
+            return start
+        self._last_batch_s = self._clock()
+        begins = dict(before.ends) | found if before.is_initial else found
+        return StreamOffset(
+            before.cluster, ends, {one: begins[one] for one in begins if one in ends}
+        ).logged()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        self._prefetched = None
+        # Spark also asks with an empty range, after a restart; an offset's own `begins` must not fill it.
+        ranges = [] if start == end else self._between(StreamOffset.of(start), StreamOffset.of(end))
+        if not ranges:
+            return []
+        if _Base is not DataSourceStreamReader and total(ranges) <= PREFETCH_RECORDS_MAX:
+            rows = prefetch(self._options, ranges)
+            if rows is not None:
+                self._prefetched = (start, end, rows)
+                return [Task(ranges)]
+        return tasks_of(
+            ranges, tasks_min=self._options.tasks_min, task_records_max=self._options.task_records_max
+        )
+
+    def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:  # noqa: N802
+        """Spark asks right after `partitions`: the rows of the batch where the planner has read them."""
+        if self._prefetched is None or self._prefetched[:2] != (start, end):
+            return None
+        return iter(self._prefetched[2])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Task)
+        return scan(self._options, partition.ranges)
+
+    def commit(self, end: dict[str, Any]) -> None:  # noqa: ARG002
+        """The rows handed over are no longer needed."""
+        self._prefetched = None
+
+    def _cluster(self) -> Cluster:
+        return cluster_of(self._options.client)
+
+    def _refuse_other_cluster(self, before: StreamOffset, cluster: Cluster) -> None:
+        if before.cluster != cluster.cluster_id:
+            raise CheckpointOfOtherCluster(
+                then=before.cluster, now=cluster.cluster_id, bootstrap=self._options.client.bootstrap_servers
+            )
+
+    def _too_few(self, records: int) -> bool:
+        """Whether to wait for more; a run over what is there now never waits."""
+        if self._options.records_min is None or self._stop_at is not None:
+            return False
+        waited_ms = (self._clock() - self._last_batch_s) * 1000
+        return records < self._options.records_min and waited_ms < self._options.delay_ms_max
+
+    def _between(self, start: StreamOffset, end: StreamOffset) -> list[Range]:
+        ranges = []
+        for partition, until in end.ends.items():
+            begin = end.begins.get(partition, start.ends.get(partition))
+            assert begin is not None, f"{partition} has an end and no begin"
+            if begin > until:
+                lost(self._options, partition, begin, f"the batch ends before it, at {until}")
+            if begin < until:
+                ranges.append(Range(partition, begin, until))
+        return ranges
+
+
+def portion(ranges: Sequence[Range], records_max: int) -> list[Range]:
+    """The ranges cut to so many records in all, each by its share, and none that has any left out."""
+    records = total(ranges)
+    if records <= records_max:
+        return list(ranges)
+    return [
+        Range(one.partition, one.start, one.start + _share(one.records, records_max, records))
+        for one in ranges
+    ]
+
+
+def _share(mine: int, records_max: int, records: int) -> int:
+    return min(mine, max(mine * records_max // records, 1)) if mine else 0

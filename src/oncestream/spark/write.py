@@ -1,0 +1,165 @@
+"""`write`: the rows of a DataFrame, streaming or not, to topics, exactly once."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import Final, Unpack
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from oncestream.client.admin import NewTopic, create_topics
+from oncestream.client.cluster import Cluster
+from oncestream.client.settings import ClientSettings
+from oncestream.errors import BadPipeline, UnknownTopic
+from oncestream.spark.batch import Outcome
+from oncestream.spark.checkpoint import Checkpoint
+from oncestream.spark.columns import sink_columns
+from oncestream.spark.delivery import AtLeastOnce, AtMostOnce, Deliver, ExactlyOnce, Parts
+from oncestream.spark.load import load
+from oncestream.spark.options import CONTINUOUS, ONCE, OptionNames, Options
+from oncestream.spark.plan import sources_of
+from oncestream.spark.query import Query
+from oncestream.spark.session import check_session, ship_package
+from oncestream.spark.shapes import TopicShapes
+from oncestream.spark.sink import Delivery, Sink
+from oncestream.spark.spread import Spread
+
+CHECKPOINTS: Final = Path(".oncestream") / "checkpoints"
+DEAD_SUFFIX: Final = ".dead"
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+def write(
+    df: DataFrame,
+    *,
+    pipeline: str,
+    topic: str | None = None,
+    run: str | None = None,
+    **options: Unpack[OptionNames],
+) -> StreamingQuery | Outcome:
+    """Writes `df` to a topic, or to the topics its column `topic` names; `Options` lists the parameters.
+
+    A streaming DataFrame: starts a query and returns it. A batch DataFrame: loads it in one transaction and
+    returns what became of it; the same `run` a second time writes nothing.
+    """
+    if not df.isStreaming:
+        if run is None:
+            raise BadPipeline(pipeline=pipeline, reason="a batch DataFrame needs run=, the name of this load")
+        return _load(df, pipeline, topic, run, Options(**options))
+    if run is not None:
+        raise BadPipeline(
+            pipeline=pipeline, reason="run= is for batch DataFrames; a stream keeps its own progress"
+        )
+    return start(df, pipeline, topic, Options(**options))[0]
+
+
+def start(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> tuple[StreamingQuery, Query]:
+    """A streaming query, and what runs in it."""
+    sink = _sink(df, pipeline, topic, options)
+    rows = sink_columns(without_repetitions(df, pipeline, options), sink)
+    cluster = Cluster(sink.settings)
+    checkpoint = Checkpoint(df.sparkSession, _checkpoint_location(df, pipeline, options))
+    query = Query(
+        pipeline,
+        cluster,
+        checkpoint,
+        _deliver(cluster, sink, options),
+        sources_of(rows),
+        options.on_outcome,
+    )
+    try:
+        _make_topics(cluster, sink)
+        query.start(rows)
+        writer = (
+            rows.writeStream.queryName(pipeline)
+            .outputMode(options.output_mode)
+            .option("checkpointLocation", checkpoint.location)
+            .foreachBatch(query)
+        )
+        if options.trigger == ONCE:
+            writer = writer.trigger(availableNow=True)
+        elif options.trigger != CONTINUOUS:
+            writer = writer.trigger(processingTime=options.trigger)
+        return writer.start(), query
+    except BaseException:
+        cluster.close()
+        raise
+
+
+def without_repetitions(df: DataFrame, pipeline: str, options: Options) -> DataFrame:
+    """`dedupe`: of rows with the same value in that column, the first one."""
+    if options.dedupe is None or options.dedupe not in df.columns:
+        return df
+    if options.dedupe_within is None:
+        return df.dropDuplicates([options.dedupe])
+    if "timestamp" not in df.columns:
+        raise BadPipeline(pipeline=pipeline, reason="dedupe_within needs a column 'timestamp'")
+    return df.withWatermark("timestamp", options.dedupe_within).dropDuplicatesWithinWatermark(
+        [options.dedupe]
+    )
+
+
+def _load(df: DataFrame, pipeline: str, topic: str | None, run: str, options: Options) -> Outcome:
+    sink = _sink(df, pipeline, topic, options)
+    rows = sink_columns(df if options.dedupe is None else df.dropDuplicates([options.dedupe]), sink)
+    with closing(Cluster(sink.settings)) as cluster:
+        _make_topics(cluster, sink)
+        return load(rows, sink, run, cluster, _deliver(cluster, sink, options))
+
+
+def _sink(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> Sink:
+    if not NAME.fullmatch(pipeline):
+        raise BadPipeline(
+            pipeline=pipeline,
+            reason="its name must be letters, digits, '.', '_' and '-', at most 200 of them",
+        )
+    if not hasattr(df, "_jdf"):
+        raise BadPipeline(
+            pipeline=pipeline, reason="Spark Connect is not supported; use a classic Spark session"
+        )
+    check_session(df.sparkSession)
+    ship_package(df.sparkSession)
+    return Sink(
+        settings=ClientSettings.of(options.servers, options.settings),
+        pipeline=pipeline,
+        topic=topic,
+        dead_topic=options.dead_letters or f"{topic or pipeline}{DEAD_SUFFIX}",
+        partition_by=options.partitioner(pipeline),
+        codec=options.codec(pipeline),
+    )
+
+
+def _deliver(cluster: Cluster, sink: Sink, options: Options) -> Deliver:
+    shapes = TopicShapes(cluster)
+    spread = Spread(cluster, sink, shapes, options.dead_letters_max)
+    parts = Parts(cluster, sink, shapes, spread, options.dead_letters_max, options.step)
+    match options.promise(sink.pipeline):
+        case Delivery.EXACTLY_ONCE:
+            return ExactlyOnce(parts, options.attempts_max, options.transaction_timeout_ms)
+        case Delivery.AT_LEAST_ONCE:
+            return AtLeastOnce(parts)
+        case Delivery.AT_MOST_ONCE:
+            return AtMostOnce(parts)
+
+
+def _checkpoint_location(df: DataFrame, pipeline: str, options: Options) -> str:
+    if options.checkpoint is not None:
+        return str(options.checkpoint)
+    if not str(df.sparkSession.sparkContext.master).startswith("local"):
+        raise BadPipeline(
+            pipeline=pipeline,
+            reason="on a cluster it needs checkpoint=, a folder that the whole cluster reaches",
+        )
+    return str((CHECKPOINTS / pipeline).absolute())
+
+
+def _make_topics(cluster: Cluster, sink: Sink) -> None:
+    """Topics that are missing are made, with the broker's own defaults."""
+    for topic in filter(None, (sink.topic, sink.dead_topic)):
+        try:
+            cluster.partitions_of([topic])
+        except UnknownTopic:
+            create_topics(cluster, [NewTopic(topic)], exist_ok=True)
