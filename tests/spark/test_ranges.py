@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +30,7 @@ def test_tasks_cover_the_ranges_once_and_no_task_has_two_pieces_of_a_partition(
         mine = sorted(piece for piece in pieces if piece.partition == whole.partition)
         assert mine[0].start == whole.start
         assert mine[-1].end == whole.end
-        assert all(one.end == other.start for one, other in zip(mine, mine[1:], strict=False))
+        assert all(one.end == other.start for one, other in pairwise(mine))
     for task in tasks:
         assert len({piece.partition for piece in task.ranges}) == len(task.ranges)
         assert task_records_max is None or all(piece.records <= task_records_max for piece in task.ranges)
@@ -41,7 +43,9 @@ def test_a_big_partition_is_split_in_proportion() -> None:
 
 
 @given(SIZES, st.integers(1, 1_000_000))
-def test_a_portion_moves_every_partition_and_keeps_to_the_limit_but_for_one_record_each(sizes: list[int], records_max: int) -> None:
+def test_a_portion_moves_every_partition_and_keeps_to_the_limit_but_for_one_record_each(
+    sizes: list[int], records_max: int
+) -> None:
     ranges = ranges_of(sizes)
     cut = portion(ranges, records_max)
     assert total(cut) <= records_max + len(ranges)
@@ -50,7 +54,11 @@ def test_a_portion_moves_every_partition_and_keeps_to_the_limit_but_for_one_reco
         assert 1 <= part.records <= whole.records
 
 
-@given(st.dictionaries(st.builds(TopicPartition, st.text(min_size=1), st.integers(0, 300)), st.integers(0), max_size=30))
+@given(
+    st.dictionaries(
+        st.builds(TopicPartition, st.text(min_size=1), st.integers(0, 300)), st.integers(0), max_size=30
+    )
+)
 def test_an_offset_is_logged_in_one_order_and_read_back_the_same(ends: dict[TopicPartition, int]) -> None:
     offset = StreamOffset.initial("c", ends)
     assert StreamOffset.of(offset.logged()) == offset

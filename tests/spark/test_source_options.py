@@ -96,6 +96,8 @@ def test_a_stream_starts_at_latest_and_a_batch_at_earliest() -> None:
     assert batch_options(BASE).start.edge is Edge.EARLIEST
 
 
-@pytest.mark.parametrize(("text", "delay_ms"), [("250", 250), ("30s", 30_000), ("15m", 900_000), ("1 h", 3_600_000)])
+@pytest.mark.parametrize(
+    ("text", "delay_ms"), [("250", 250), ("30s", 30_000), ("15m", 900_000), ("1 h", 3_600_000)]
+)
 def test_a_delay_is_read_with_its_unit(text: str, delay_ms: int) -> None:
     assert stream_options(BASE | {"maxtriggerdelay": text}).delay_ms_max == delay_ms

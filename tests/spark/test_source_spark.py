@@ -13,7 +13,7 @@ from tests.spark.source_kit import TIMEOUT_S, Log, wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 Batches = dict[int, list[str]]
 
@@ -66,26 +66,41 @@ def test_a_run_over_what_is_there_goes_on_where_the_last_one_ended(
 def test_a_batch_that_failed_is_read_again_the_same_after_a_restart(
     spark: SparkSession, log: Log, tmp_path: Path, count: int
 ) -> None:
-    """The first batch of a stream from `latest` too, for which Spark asks the start a second time."""
     topic = log.topic(2)
     log.write(topic, ["old"] * 5)
-    seen: list[list[str]] = []
+    seen: Batches = {}
 
     def fail(rows: DataFrame, number: int) -> None:
-        seen.append([row.value.decode() for row in rows.select("value").collect()])
-        raise ValueError("the first run fails on purpose")
+        into(seen)(rows, number)
+        if seen[number]:
+            raise ValueError("the first run fails on purpose")
 
     query = start(spark, log, topic, tmp_path, fail)
-    wait_for(lambda: query.isActive and query.status["message"] == "Waiting for data to arrive")
+    wait_for(lambda: 0 in seen)
     written = [f"v{number}" for number in range(count)]
     log.transaction(topic, written, partition=1)
     with pytest.raises(Exception, match="fails on purpose"):
         query.awaitTermination(TIMEOUT_S)
     log.write(topic, ["later"])
     batches = available(spark, log, topic, tmp_path)
-    assert seen[0]
-    assert batches[0] == seen[0]
+    assert batches[max(seen)] == seen[max(seen)]
     assert sorted(value for batch in batches.values() for value in batch) == sorted([*written, "later"])
+
+
+def test_a_stream_from_latest_that_fails_in_its_first_batch_keeps_its_start(
+    spark: SparkSession, log: Log, tmp_path: Path
+) -> None:
+    """Spark asks for the start of the first batch a second time, when `latest` has moved."""
+    topic = log.topic()
+    log.write(topic, ["old"] * 5)
+
+    def fail(rows: DataFrame, number: int) -> None:
+        raise ValueError("the first batch fails on purpose")
+
+    with pytest.raises(Exception, match="fails on purpose"):
+        start(spark, log, topic, tmp_path, fail).awaitTermination(TIMEOUT_S)
+    log.write(topic, ["meanwhile"])
+    assert available(spark, log, topic, tmp_path) == {0: [], 1: ["meanwhile"]}
 
 
 def test_small_and_big_batches_follow_each_other_without_gap_or_double(

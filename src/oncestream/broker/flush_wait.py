@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,27 +11,28 @@ from oncestream.broker.later import Later
 from oncestream.broker.partition import Partition
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
-Failures = Mapping[int, KafkaError]
+Failures = dict[int, KafkaError]
 
 
 class FlushWait(Later):
-    """Resolved with what `answer` makes of the failures, which are known by their place in `waits`."""
+    """Resolved with what `answer` makes of the failures, which have the keys of their `waits`."""
 
-    __slots__ = ("_answer", "_failures", "_open", "_timer")
+    __slots__ = ("_answer", "_failures", "_open", "_timeout_ms", "_timer")
 
     def __init__(
         self,
-        waits: Sequence[tuple[Partition, int]],
+        waits: Mapping[int, tuple[Partition, int]],
         timeout_ms: int,
         loop: asyncio.AbstractEventLoop,
         answer: Callable[[Failures], Any],
     ) -> None:
         super().__init__()
         self._answer = answer
-        self._failures: dict[int, KafkaError] = {}
-        self._open = set(range(len(waits)))
-        self._timer = loop.call_later(max(timeout_ms, 0) / 1000, self._expire, timeout_ms)
-        for place, (partition, offset) in enumerate(waits):
+        self._failures: Failures = {}
+        self._open = set(waits)
+        self._timeout_ms = timeout_ms
+        self._timer = loop.call_later(max(timeout_ms, 0) / 1000, self._expire)
+        for place, (partition, offset) in waits.items():
             partition.when_synced(offset, partial(self._settle, place))
 
     def _settle(self, place: int, error: KafkaError | None) -> None:
@@ -44,7 +45,7 @@ class FlushWait(Later):
             self._timer.cancel()
             self.resolve(self._answer(self._failures))
 
-    def _expire(self, timeout_ms: int) -> None:
-        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not flushed within {timeout_ms} ms")
+    def _expire(self) -> None:
+        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not flushed within {self._timeout_ms} ms")
         for place in tuple(self._open):
             self._settle(place, late)

@@ -72,7 +72,7 @@ class Node:
         self.folder = DataFolder.open(
             settings.data, clock_ms=clock.now_ms, disk=disk, open_files_max=settings.open_files_max
         )
-        self.commits = GroupCommit(loop, settings.sync_threads, by_kernel=disk is REAL_DISK)
+        self.commits = GroupCommit(loop, settings.sync_threads)
         try:
             self.catalog = self._open_catalog()
             self._open_topics()

@@ -6,10 +6,9 @@ Anything out of the ordinary that can be seen before the first append goes the l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from oncestream.broker.flush_wait import FlushWait
+from oncestream.broker.flush_wait import Failures, FlushWait
 from oncestream.broker.handlers.produce import ACKS_ALL, partition_failure
 from oncestream.broker.node import Node, Topic
 from oncestream.broker.outbox import Chunk
@@ -21,6 +20,7 @@ from oncestream.wire.messages.produce import PartitionProduceResponse, ProduceRe
 from oncestream.wire.produce import PlainAnswer, PlainProduce, by_id, write_plain
 
 _ACKS: Final = (ACKS_ALL, 1)
+_Refusals = dict[int, PartitionProduceResponse]  # by the partition's place in the request
 
 
 def produce_plain(request: PlainProduce, node: Node) -> list[Chunk] | ProduceResponse | FlushWait | None:
@@ -33,61 +33,63 @@ def produce_plain(request: PlainProduce, node: Node) -> list[Chunk] | ProduceRes
         if not 0 <= index < len(partitions) or is_transactional(records):
             return None
     answers: list[PlainAnswer] = []
-    failures: dict[int, KafkaError] = {}
-    waits: list[tuple[Partition, int]] = []
-    places: list[int] = []  # in `answers`, of those that wait
+    refusals: _Refusals = {}
+    waits: dict[int, tuple[Partition, int]] = {}
     for index, records in request.partitions:
         partition = partitions[index]
         try:
             base_offset, last_offset, append_time_ms, start_offset, _ = partition.append(records)
         except KafkaError as error:
-            failures[len(answers)] = error
+            refusals[len(answers)] = partition_failure(index, error)
             answers.append(PlainAnswer(index, -1, -1, -1))
             continue
-        if request.acks == ACKS_ALL and partition.high_watermark <= last_offset:
-            waits.append((partition, last_offset + 1))
-            places.append(len(answers))
+        if partition.high_watermark <= last_offset and request.acks == ACKS_ALL:
+            waits[len(answers)] = partition, last_offset + 1
         answers.append(PlainAnswer(index, base_offset, append_time_ms, start_offset))
-    if not waits:
-        return _answer(request, answers, failures)
-    return FlushWait(
-        waits,
-        request.timeout_ms,
-        node.loop,
-        lambda late: _answer(
-            request, answers, failures | {places[wait]: error for wait, error in late.items()}
-        ),
-    )
+    if waits:
+        return _when_flushed(request, node, answers, refusals, waits)
+    if refusals:
+        return _response(request.version, request.topic, answers, refusals)
+    return [write_plain(request, answers)]
+
+
+def _when_flushed(
+    request: PlainProduce,
+    node: Node,
+    answers: list[PlainAnswer],
+    refusals: _Refusals,
+    waits: dict[int, tuple[Partition, int]],
+) -> FlushWait:
+    """Nothing of the request may be kept while its answer waits: it lies in a buffer that is large, or used again."""
+    version, topic = request.version, request.topic
+    chunks: list[Chunk] = [write_plain(request, answers)]
+
+    def answer(late: Failures) -> list[Chunk] | ProduceResponse:
+        for place, error in late.items():
+            refusals[place] = partition_failure(answers[place].partition, error)
+        return _response(version, topic, answers, refusals) if refusals else chunks
+
+    return FlushWait(waits, request.timeout_ms, node.loop, answer)
 
 
 def _topic(request: PlainProduce, node: Node) -> Topic | None:
-    if by_id(request.version):
-        name = node.topic_name(request.topic) or ""
-    else:
-        name = request.topic.decode("utf-8", "replace")
-    return None if name in INTERNAL else node.topics.get(name)
-
-
-def _answer(
-    request: PlainProduce, answers: list[PlainAnswer], failures: Mapping[int, KafkaError]
-) -> list[Chunk] | ProduceResponse:
-    if not failures:
-        return [write_plain(request, answers)]
-    topic = TopicProduceResponse(
-        partition_responses=[
-            partition_failure(answer.index, failures[place])
-            if place in failures
-            else PartitionProduceResponse(
-                index=answer.index,
-                base_offset=answer.base_offset,
-                log_append_time_ms=answer.append_time_ms,
-                log_start_offset=answer.start_offset,
-            )
-            for place, answer in enumerate(answers)
-        ]
+    name = (
+        node.topic_name(request.topic) if by_id(request.version) else request.topic.decode("utf-8", "replace")
     )
-    if by_id(request.version):
-        topic.topic_id = request.topic
-    else:
-        topic.name = request.topic.decode()
-    return ProduceResponse(responses=[topic])
+    return None if name is None or name in INTERNAL else node.topics.get(name)
+
+
+def _response(version: int, topic: bytes, answers: list[PlainAnswer], refusals: _Refusals) -> ProduceResponse:
+    """The answer where not all went well."""
+    of_partitions = [
+        refusals.get(place)
+        or PartitionProduceResponse(
+            index=answer.partition,
+            base_offset=answer.base_offset,
+            log_append_time_ms=answer.append_time_ms,
+            log_start_offset=answer.start_offset,
+        )
+        for place, answer in enumerate(answers)
+    ]
+    named = {"topic_id": topic} if by_id(version) else {"name": topic.decode()}
+    return ProduceResponse(responses=[TopicProduceResponse(partition_responses=of_partitions, **named)])

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from oncestream.cli import broker
+from oncestream.cli import broker, pipeline
 from oncestream.errors import OncestreamError
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(broker.app, name="broker")
+app.add_typer(pipeline.app, name="pipeline")
 
 
 @app.callback()

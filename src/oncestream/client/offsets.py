@@ -77,7 +77,11 @@ def list_offsets(
 def committed_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, Committed]:
-    """What the group has committed, of these partitions or of all; waits for transactions that hold offsets."""
+    """What the group has committed, of these partitions or of all.
+
+    Waits for a transaction that holds offsets of partitions named here; one that commits the very first
+    offset of a partition is not seen where all are asked for.
+    """
     topics = None
     if partitions is not None:
         topics = [
@@ -102,6 +106,15 @@ def committed_offsets(
         for each in topic.partitions
         if each.committed_offset != _NONE
     }
+
+
+def group_lag(cluster: Cluster, group: str) -> int | None:
+    """How many records, up to the last stable offset, the group has yet to read; None where it has committed none."""
+    committed = committed_offsets(cluster, group)
+    if not committed:
+        return None
+    ends = list_offsets(cluster, dict.fromkeys(committed, LATEST))
+    return sum(max(0, (ends[at] or 0) - entry.offset) for at, entry in committed.items())
 
 
 def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from oncestream.client.cluster import Cluster, CoordinatorKind
-from oncestream.client.failures import raise_if_error
+from oncestream.client.failures import ErrorAnswer, raise_if_error
 from oncestream.client.offsets import Committed
-from oncestream.client.retry import Retry
+from oncestream.client.retry import Retry, until_done
 from oncestream.client.topic_partition import TopicPartition, by_topic
 from oncestream.errors import (
     BrokerUnreachable,
@@ -20,7 +20,10 @@ from oncestream.errors import (
     ProducerFenced,
     RequestRefused,
     RequestTimedOut,
+    TransactionAborted,
 )
+from oncestream.wire.api import ApiKey
+from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from oncestream.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -46,6 +49,7 @@ M = TypeVar("M", bound=Message)
 END_TXN_VERSION_1: Final = 4
 TXN_OFFSET_COMMIT_VERSION_1: Final = 4
 ABORTED: Final = "CompleteAbort"
+ABORTING: Final = frozenset({"PrepareAbort", "PrepareEpochFence"})
 
 
 class Producer(NamedTuple):
@@ -142,6 +146,7 @@ class Transactions:
         """Commits, and answers who writes in the next transaction.
 
         CommitUnknown: nobody could say whether it was committed; the committed offsets can.
+        TransactionAborted: it took too long; after `fence_abort` it can be run again.
         """
         if not self._is_open:
             return self.producer
@@ -166,25 +171,27 @@ class Transactions:
         try:
             return self._initialize(mine)
         except ProducerFenced:
-            fenced = Producer(mine.producer_id, mine.epoch + 1)
-            if self._aborted_by_coordinator() != fenced:
+            if not self._aborted_by_coordinator(mine):
                 raise
-            return self._initialize(fenced)
+            return self._initialize(Producer(mine.producer_id, mine.epoch + 1))
 
-    def _aborted_by_coordinator(self) -> Producer | None:
-        """Who holds the transactional id, where the last thing that happened to it was an abort.
+    def _aborted_by_coordinator(self, mine: Producer) -> bool:
+        """Whether the last thing that happened to our transaction was that the coordinator aborted it.
 
-        With version 1 the coordinator raises the epoch when it aborts and does not take the old one any more.
-        Another driver that took over would have gone on from there: to a new, empty state.
+        It raises the epoch by one then, and with version 1 takes the old one no more. Another driver that took
+        over would have gone on from there, to an empty transaction of yet another epoch.
         """
-        told = self._ask(
-            DescribeTransactionsRequest(transactional_ids=[self.transactional_id]),
-            DescribeTransactionsResponse,
-            lambda told: raise_if_error(told.transaction_states[0].error_code, self.transactional_id),
-        ).transaction_states[0]
-        if told.transaction_state != ABORTED:
-            return None
-        return Producer(told.producer_id, told.producer_epoch)
+
+        def check(told: DescribeTransactionsResponse) -> None:
+            state = told.transaction_states[0]
+            raise_if_error(state.error_code, self.transactional_id)
+            if state.transaction_state in ABORTING:
+                raise ErrorAnswer(ErrorCode.CONCURRENT_TRANSACTIONS, self.transactional_id)
+
+        request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
+        found = self._ask(request, DescribeTransactionsResponse, check).transaction_states[0]
+        now = Producer(found.producer_id, found.producer_epoch)
+        return found.transaction_state == ABORTED and now == Producer(mine.producer_id, mine.epoch + 1)
 
     def _initialize(self, current: Producer) -> Producer:
         request = InitProducerIdRequest(
@@ -219,9 +226,13 @@ class Transactions:
             )
         except (BrokerUnreachable, RequestTimedOut) as error:
             raise self._unknown(error) from error
-        except RequestRefused as error:
+        except (ProducerFenced, RequestRefused) as error:
+            if self._aborted_by_coordinator(mine):
+                raise TransactionAborted(
+                    transactional_id=self.transactional_id, timeout_ms=self.timeout_ms
+                ) from error
             # An earlier attempt, whose answer we do not have, may have been the one that ended it.
-            if retry.failures > 1:
+            if isinstance(error, RequestRefused) and retry.failures > 1:
                 raise self._unknown(error) from error
             raise
 
@@ -258,6 +269,19 @@ class Transactions:
             version_max=version_max,
             retry=retry,
         )
+
+
+def idempotent_producer(cluster: Cluster) -> Producer:
+    """A producer without transactions, whose resends the broker drops."""
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+
+    def attempt() -> Producer:
+        with cluster.connection_to(cluster.controller) as connection:
+            told = connection.ask(request, InitProducerIdResponse)
+        raise_if_error(told.error_code, "idempotent producer")
+        return Producer(told.producer_id, told.producer_epoch)
+
+    return until_done(attempt, cluster.retry(), ApiKey.INIT_PRODUCER_ID.name)
 
 
 def _offset_topics(offsets: Mapping[TopicPartition, Committed]) -> list[TxnOffsetCommitRequestTopic]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow as pa
 from oncestream.client.cluster import Cluster
 from oncestream.client.connection import Connection, Sent
 from oncestream.client.failures import ConnectionLost, ErrorAnswer, has_moved, may_pass, refusal
+from oncestream.client.lanes import Batch, Lane
 from oncestream.client.produce_frame import produce_body
 from oncestream.client.retry import Retry
 from oncestream.client.topic_partition import TopicPartition
@@ -22,7 +22,6 @@ from oncestream.records.compression import Codec
 from oncestream.wire.api import ApiKey
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.produce import ProduceResponse
-from oncestream.wire.schema import Buffer
 
 MIB: Final = 1024 * 1024
 IN_FLIGHT_MAX: Final = 5  # a broker remembers the last five batches of a producer in a partition
@@ -70,7 +69,7 @@ class Writer:
         self._request_bytes_max = request_bytes_max
         old = transactional_id is not None and cluster.transaction_version == 1
         self._version_max = PRODUCE_VERSION_1 if old else None
-        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._lanes: dict[TopicPartition, Lane] = {}
         self._connections: dict[int, Connection] = {}
         self._in_flight: deque[_Request] = deque()
         self._unencoded_bytes = 0
@@ -90,12 +89,12 @@ class Writer:
             return
         lane = self._lanes.get(partition)
         if lane is None:
-            lane = self._lanes[partition] = _Lane(partition, min(batch_bytes_max, BATCH_BYTES_MAX))
+            lane = self._lanes[partition] = Lane(partition, min(batch_bytes_max, BATCH_BYTES_MAX))
         lane.rows.append(rows)
         size_bytes = rows.nbytes
         lane.unencoded_bytes += size_bytes
         self._unencoded_bytes += size_bytes
-        if lane.unencoded_bytes >= lane.batch_bytes_max:
+        if lane.unencoded_bytes >= 4 * lane.batch_bytes_max:
             self._encode(lane)
         elif self._unencoded_bytes >= UNENCODED_BYTES_MAX:
             for each in self._lanes.values():
@@ -113,7 +112,9 @@ class Writer:
             elif self._failure is not None:
                 self._recover()
         self.close()
-        return [lane.report() for lane in self._lanes.values() if lane.written]
+        return [
+            Written(*lane.partition, *lane.take_report()) for lane in self._lanes.values() if lane.written
+        ]
 
     def close(self) -> None:
         """Gives back the connections; one with requests in flight is closed."""
@@ -122,7 +123,7 @@ class Writer:
         self._connections.clear()
         self._in_flight.clear()
 
-    def _encode(self, lane: _Lane) -> None:
+    def _encode(self, lane: Lane) -> None:
         if not lane.rows:
             return
         rows = lane.rows[0] if len(lane.rows) == 1 else pa.concat_batches(lane.rows)
@@ -137,7 +138,7 @@ class Writer:
             now_ms=time.time_ns() // 1_000_000,
         )
         for data, count in encoded:
-            lane.queue.append(_Batch(lane, data, count))
+            lane.queue.append(Batch(lane, data, count))
             self._queued_bytes += len(data)
         lane.next_sequence = (lane.next_sequence + rows.num_rows) & SEQUENCE_MAX
         self._unencoded_bytes -= lane.unencoded_bytes
@@ -155,7 +156,7 @@ class Writer:
     def _send_one(self) -> bool:
         """One request to one broker; False where nothing may be sent before an answer comes."""
         target: int | None = None
-        batches: list[_Batch] = []
+        batches: list[Batch] = []
         size_bytes = 0
         full: set[int] = set()
         try:
@@ -186,7 +187,7 @@ class Writer:
         connection = self._connections.get(node)
         return connection is not None and connection.in_flight >= self._in_flight_max
 
-    def _send(self, node: int, batches: list[_Batch]) -> None:
+    def _send(self, node: int, batches: list[Batch]) -> None:
         connection = self._connections.get(node)
         if connection is None:
             connection = self._cluster.take(self._cluster.address_of(node))
@@ -225,7 +226,7 @@ class Writer:
                 self._settle(batch, each.error_code, each.base_offset, each.error_message)
         assert not by_partition, f"no answer for {list(by_partition)}"
 
-    def _settle(self, batch: _Batch, code: int, base_offset: int, message: str | None) -> None:
+    def _settle(self, batch: Batch, code: int, base_offset: int, message: str | None) -> None:
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             batch.lane.acknowledge(batch, base_offset)
             if batch.failed:
@@ -253,7 +254,7 @@ class Writer:
         for request in lost:
             self._return(request.batches, error)
 
-    def _return(self, batches: list[_Batch], error: KafkaError | ConnectionLost) -> None:
+    def _return(self, batches: list[Batch], error: KafkaError | ConnectionLost) -> None:
         for batch in batches:
             batch.lane.in_flight -= 1
             batch.lane.returned.append(batch)
@@ -278,63 +279,7 @@ class Writer:
         self._retry.again_after(_PRODUCE, failure)
 
 
-@dataclass(slots=True, eq=False)
-class _Batch:
-    lane: _Lane
-    data: Buffer
-    rows: int
-    failed: bool = False
-
-
 class _Request(NamedTuple):
     node: int
     sent: Sent
-    batches: list[_Batch]
-
-
-@dataclass(slots=True, eq=False)
-class _Lane:
-    """One partition: rows not encoded yet, batches to send, batches that came back, what was written."""
-
-    partition: TopicPartition
-    batch_bytes_max: int
-    rows: list[pa.RecordBatch] = field(default_factory=list)
-    unencoded_bytes: int = 0
-    next_sequence: int = 0
-    queue: deque[_Batch] = field(default_factory=deque)
-    in_flight: int = 0
-    returned: list[_Batch] = field(default_factory=list)
-    confirmed: bool = False
-    first_offset: int = -1
-    last_offset: int = -1
-    written: int = 0
-
-    def may_send(self, numbered: bool) -> bool:
-        """The first batch goes alone: a broker that knows nothing of a producer takes any sequence number."""
-        return (
-            bool(self.queue) and not self.returned and (self.confirmed or not self.in_flight or not numbered)
-        )
-
-    def acknowledge(self, batch: _Batch, base_offset: int) -> None:
-        self.in_flight -= 1
-        self.confirmed = True
-        self.written += batch.rows
-        if base_offset >= 0:
-            if self.first_offset < 0:
-                self.first_offset = base_offset
-            self.last_offset = max(self.last_offset, base_offset + batch.rows - 1)
-
-    def put_back(self) -> int:
-        """Batches that came back stand before all others again; their bytes."""
-        assert not self.in_flight
-        self.queue.extendleft(reversed(self.returned))
-        size_bytes = sum(len(batch.data) for batch in self.returned)
-        self.returned.clear()
-        return size_bytes
-
-    def report(self) -> Written:
-        topic, partition = self.partition
-        written = Written(topic, partition, self.first_offset, self.last_offset, self.written)
-        self.first_offset = self.last_offset = -1
-        self.written = 0
-        return written
+    batches: list[Batch]

@@ -44,6 +44,8 @@ from oncestream.spark.sink import PartitionBy, Sink
 from oncestream.spark.spread import Spread
 
 TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000  # brokers refuse more unless told otherwise
+TRACEBACK: Final = "Traceback (most recent call last):"
+REASON_CHARS_MAX: Final = 500
 LOG: Final = logging.getLogger("oncestream.pipeline")
 
 
@@ -285,11 +287,10 @@ def _commit_to_group(parts: Parts, batch: Batch) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what went wrong, without the stack of Spark's own frames."""
+    """What went wrong in one line: of an error in a worker, the worker's own last line."""
     if isinstance(error, OncestreamError):
         return error.cause_text
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [
-        line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))
-    ]
-    return (telling or lines or [type(error).__name__])[0][:500]
+    _, is_python, traceback = str(error).rpartition(TRACEBACK)
+    lines = [line for line in (traceback if is_python else str(error)).splitlines() if line.strip()]
+    telling = [line for line in lines if not line[0].isspace()] if is_python else lines
+    return (telling or [type(error).__name__])[0].strip()[:REASON_CHARS_MAX]

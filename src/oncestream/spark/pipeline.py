@@ -60,13 +60,8 @@ class Pipeline:
             raise BadPipeline(
                 pipeline=self.name, reason=f"its function returned {type(output).__name__}, not a DataFrame"
             )
-        known = (
-            any(options.dedupe in df.columns for df in inputs.values()) or options.dedupe in output.columns
-        )
-        if options.dedupe is not None and not known:
-            raise BadPipeline(
-                pipeline=self.name, reason=f"dedupe={options.dedupe!r} is no column of its input or output"
-            )
+        if any(options.dedupe in df.columns for df in inputs.values()):
+            options = replace(options, dedupe=None)
         return start(output, self.name, self.sink, options)
 
     def _read(self, spark: SparkSession, name: str, source: Source, options: Options) -> DataFrame:
@@ -79,7 +74,7 @@ class Pipeline:
             df = reader.options(**(kafka | given | dict(self.read_options))).load()
         if not df.isStreaming:
             raise BadPipeline(pipeline=self.name, reason=f"source {name!r} is no stream: use readStream")
-        return without_repetitions(df, self.name, options)
+        return without_repetitions(df, self.name, options) if options.dedupe in df.columns else df
 
 
 def pipeline(

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from oncestream.client.topic_partition import TopicPartition
 
 # Ranges are put together into one task up to this size: starting a task costs as much as reading so many.
-GATHER_RECORDS_MAX: Final = 20_000
+GATHER_RECORDS_MAX: Final = 10_000
 
 
 class Range(NamedTuple):

@@ -18,6 +18,7 @@ from oncestream.spark.outlet import REPORT_DDL, Outlet, Report, report_from_arro
 from oncestream.spark.shapes import TopicShapes
 from oncestream.spark.sink import PartitionBy, Sink
 from oncestream.spark.tasks import ROUTED, ROUTED_COLUMNS, TASK_COLUMN, RouteTask, WriteTask
+from oncestream.wire.error_codes import ErrorCode
 
 DRIVER_ROWS_MAX: Final = 20_000
 RESULT_TOO_LARGE: Final = "spark.driver.maxResultSize"
@@ -30,8 +31,12 @@ class TwoWritersError(Exception):
 
 @dataclass(slots=True)
 class Spread:
-    """Chooses, batch by batch, who writes. It learns two things: whether rows must be shuffled to have one
-    writer per partition, and how many rows come out for each that goes in."""
+    """Chooses, batch by batch, who writes.
+
+    Rows are not shuffled as long as the tasks, as they come, write to different partitions: true of a map
+    that keeps partitions, and of rows that may go anywhere. Every batch is checked for it before it commits;
+    the first that fails is aborted, and from then on rows are shuffled.
+    """
 
     cluster: Cluster
     sink: Sink
@@ -82,7 +87,8 @@ class Spread:
         tasks = df._jdf.queryExecution().toRdd().getNumPartitions()
         limit = self._tasks_max()
         sink = self.sink
-        if self.shuffles:
+        if self.shuffles or self._is_likely_mixed(df, tasks, limit):
+            self.shuffles = True
             self.path = "tasks, shuffled"
             tasks = min(limit, df.sparkSession.sparkContext.defaultParallelism)
             df = self._shuffled(df, tasks)
@@ -93,7 +99,13 @@ class Spread:
                 tasks = limit
                 df = df.coalesce(limit)
         write = WriteTask(sink, producer, max(tasks, 1), self.dead_letters_max, attempts_allowed)
-        report = report_from_arrow(df.mapInArrow(write, REPORT_DDL).toArrow())
+        try:
+            report = report_from_arrow(df.mapInArrow(write, REPORT_DDL).toArrow())
+        except Exception as error:
+            if self.shuffles or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name not in str(error):
+                raise
+            self.shuffles = True
+            raise TwoWritersError("several tasks wrote to one partition") from error
         if producer is not None:
             self._check_one_writer_each(report)
         return report
@@ -103,6 +115,13 @@ class Spread:
         schema = StructType([*kept, *ROUTED])
         routed = df.mapInArrow(RouteTask(self.sink, tasks), schema)
         return routed.repartitionById(tasks, F.col(TASK_COLUMN)).drop(TASK_COLUMN)
+
+    def _is_likely_mixed(self, df: DataFrame, tasks: int, partitions: int) -> bool:
+        """Rows that must go to a certain partition, from tasks that do not look like those partitions."""
+        anywhere = self.sink.partition_by == PartitionBy.ROUND_ROBIN or not (
+            {"key", "partition"} & set(df.columns) or callable(self.sink.partition_by)
+        )
+        return not anywhere and tasks not in (1, partitions)
 
     def _tasks_max(self) -> int:
         """Never more writers than partitions, where the topic is known."""

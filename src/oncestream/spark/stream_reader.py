@@ -31,7 +31,7 @@ from oncestream.spark.source_options import SourceOptions
 from oncestream.spark.stream_offset import StreamOffset
 
 # Up to so many records a batch is read by the planner.
-PREFETCH_RECORDS_MAX: Final = 20_000
+PREFETCH_RECORDS_MAX: Final = 10_000
 
 
 def _base() -> type[DataSourceStreamReader]:

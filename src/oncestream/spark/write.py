@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Unpack
 
@@ -91,8 +92,12 @@ def start(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> 
 
 def without_repetitions(df: DataFrame, pipeline: str, options: Options) -> DataFrame:
     """`dedupe`: of rows with the same value in that column, the first one."""
-    if options.dedupe is None or options.dedupe not in df.columns:
+    if options.dedupe is None:
         return df
+    if options.dedupe not in df.columns:
+        raise BadPipeline(
+            pipeline=pipeline, reason=f"dedupe={options.dedupe!r} is no column of {', '.join(df.columns)}"
+        )
     if options.dedupe_within is None:
         return df.dropDuplicates([options.dedupe])
     if "timestamp" not in df.columns:
@@ -104,7 +109,7 @@ def without_repetitions(df: DataFrame, pipeline: str, options: Options) -> DataF
 
 def _load(df: DataFrame, pipeline: str, topic: str | None, run: str, options: Options) -> Outcome:
     sink = _sink(df, pipeline, topic, options)
-    rows = sink_columns(df if options.dedupe is None else df.dropDuplicates([options.dedupe]), sink)
+    rows = sink_columns(without_repetitions(df, pipeline, replace(options, dedupe_within=None)), sink)
     with closing(Cluster(sink.settings)) as cluster:
         _make_topics(cluster, sink)
         return load(rows, sink, run, cluster, _deliver(cluster, sink, options))

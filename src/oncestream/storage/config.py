@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from oncestream.records.compression import Codec
+from oncestream.storage.index import OFFSET_ENTRY, TIME_ENTRY
 
 INT64_MAX: Final = 2**63 - 1
 DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+class RollLimits(NamedTuple):
+    """What makes a log begin a new segment."""
+
+    size_bytes: int
+    waited_ms: int
+    offset_entries: int
+    time_entries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,16 @@ class LogConfig:
     def roll_ms(self) -> int:
         """A compacted log rolls early enough that its oldest record meets the maximum lag."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.cleanup_compact else self.segment_ms
+
+    @property
+    def roll_limits(self) -> RollLimits:
+        """One entry of the time index is kept free for the close of the segment."""
+        return RollLimits(
+            self.segment_bytes,
+            self.roll_ms,
+            self.segment_index_bytes // OFFSET_ENTRY.size,
+            self.segment_index_bytes // TIME_ENTRY.size - 1,
+        )
 
     @property
     def opens_batches(self) -> bool:

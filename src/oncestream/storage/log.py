@@ -59,6 +59,7 @@ class Log(LogReader):
     def config(self, config: LogConfig) -> None:
         self._config = config
         self._opens_batches = config.opens_batches
+        self._roll_limits = config.roll_limits
 
     # Writing.
 
@@ -235,26 +236,32 @@ class Log(LogReader):
 
     def _write(self, batch: memoryview, header: BatchHeader, now_ms: int) -> int:
         size = len(batch)
-        config = self._config
-        if size > config.segment_bytes:
-            message = f"batch of {size} bytes; a segment holds {config.segment_bytes}"
+        limits = self._roll_limits
+        if size > limits.size_bytes:
+            message = f"batch of {size} bytes; a segment holds {limits.size_bytes}"
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, message)
+        unsynced = self._unsynced
         base_offset = self.end_offset
         last_offset = base_offset + header.last_offset_delta
         segment = self._segments[-1]
         try:
             if segment.size_bytes and segment.must_roll(
-                size, last_offset, header.max_timestamp, now_ms, config
+                size, last_offset, header.max_timestamp, now_ms, limits
             ):
                 segment = self._roll(now_ms)
             stamp(batch, base_offset, self.leader_epoch)
-            file = self._unsynced.live = segment.append(
-                batch, base_offset, last_offset, header.max_timestamp, config.index_interval_bytes
+            file = unsynced.live = segment.append(
+                batch,
+                base_offset,
+                last_offset,
+                header.max_timestamp,
+                self._config.index_interval_bytes,
+                unsynced.live,
             )
         except OSError as error:
             raise self._undo(segment, error) from error
         self.end_offset = last_offset + 1
-        self._unsynced.tail = (file, self.end_offset)
+        unsynced.tail = (file, self.end_offset)
         return base_offset
 
     def _undo(self, segment: Segment, error: OSError) -> KafkaError:

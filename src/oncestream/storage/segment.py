@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from oncestream.records.batch import HEADER_SIZE, LENGTH_PREFIX_BYTES, MAGIC, BatchHeader, parse_header
-from oncestream.storage.config import LogConfig
+from oncestream.storage.config import RollLimits
 from oncestream.storage.disk import Disk
 from oncestream.storage.files import FilePool, OpenFile
 from oncestream.storage.index import (
@@ -93,12 +93,19 @@ class Segment:
     # Writing: the live segment only.
 
     def append(
-        self, batch: memoryview, base_offset: int, last_offset: int, max_timestamp: int, interval: int
+        self,
+        batch: memoryview,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        interval: int,
+        file: OpenFile | None = None,
     ) -> OpenFile:
-        """Writes one stamped batch at the end; nothing has changed if it raises."""
+        """Writes one stamped batch at the end; nothing has changed if it raises. `file`: ours, if it is at hand."""
         position = self.size_bytes
         size = len(batch)
-        file = self._pool.get(self.path)
+        if file is None:
+            file = self._pool.get(self.path)
         if self._disk.write(file.fd, batch, position) != size:
             self._disk.write_all(file.fd, batch, position)
         self.note(base_offset, last_offset, max_timestamp, size, interval)
@@ -132,14 +139,19 @@ class Segment:
         self.aborts.append(ABORTED_VERSION, *aborted)
 
     def must_roll(
-        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig
+        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, limits: RollLimits
     ) -> bool:
+        """Whether a batch must go to a new segment; asked of a segment that holds something."""
+        first_timestamp = self._first_timestamp
+        if first_timestamp is None:
+            first_timestamp = self.first_timestamp()
+        waited_ms = max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
         return (
-            self.size_bytes > config.segment_bytes - size
-            or (self.size_bytes > 0 and self._waited_ms(max_timestamp, now_ms) > config.roll_ms)
+            self.size_bytes + size > limits.size_bytes
+            or waited_ms > limits.waited_ms
             or last_offset - self.base_offset > INT32_MAX
-            or self.offsets.count >= config.segment_index_bytes // OFFSET_ENTRY.size
-            or self.times.count >= config.segment_index_bytes // TIME_ENTRY.size - 1
+            or self.offsets.count >= limits.offset_entries
+            or self.times.count >= limits.time_entries
         )
 
     def flush_indexes(self, *, closing: bool = False) -> list[OpenFile]:
@@ -256,10 +268,6 @@ class Segment:
         for position, header in self.headers(start):
             next_offset, end = header.next_offset, position + header.size_bytes
         return next_offset, end
-
-    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
-        first = self.first_timestamp()
-        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
 
     def _index_time(self) -> None:
         timestamp, offset, _ = self._largest

@@ -22,20 +22,11 @@ class SyncTicket:
     disk: Disk
     error: OSError | None = field(default=None)
 
-    @property
-    def only_file(self) -> OpenFile | None:
-        """The one file whose sync is all there is to do; None if there is more."""
-        return None if self.rolled or self.folders else self.live
-
-    def cover_tail(self) -> None:
-        """Just before the sync: what was appended since the ticket was taken comes along."""
-        tail = self.source.tail
-        if tail is not None and tail[0] is self.live:
-            self.end_offset = tail[1]
-
     def run(self) -> None:
         """Syncs files before the names that lead to them. A failure is kept in `error` for the log to see."""
-        self.cover_tail()
+        tail = self.source.tail
+        if tail is not None and tail[0] is self.live:
+            self.end_offset = tail[1]  # what was appended since the ticket was taken comes along
         try:
             for file in self.rolled:
                 self.disk.sync(file.fd)

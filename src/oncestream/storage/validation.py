@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from oncestream.records.batch import (
     CODEC_MASK,
+    CONTROL,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
     BatchHeader,
     parse_header,
     stamp_timestamp_type,
@@ -14,21 +18,24 @@ from oncestream.records.records import recompress, records_of
 from oncestream.storage.config import INT64_MAX, LogConfig
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
+_CODEC_MAX: Final = int(Codec.ZSTD)
+
 
 def check_client_batch(header: BatchHeader) -> None:
     """What a client may not send, though the batch is undamaged."""
+    attributes = header.attributes
     if header.count <= 0 or header.last_offset_delta != header.count - 1:
         raise _invalid(f"batch of {header.count} records spans {header.last_offset_delta + 1} offsets")
     if header.base_offset != 0:
         raise _invalid(f"base offset of a produced batch is 0, not {header.base_offset}")
-    if header.attributes & CODEC_MASK > Codec.ZSTD:
-        raise _invalid(f"no codec has the number {header.attributes & CODEC_MASK}")
-    if header.is_control:
+    if attributes & CODEC_MASK > _CODEC_MAX:
+        raise _invalid(f"no codec has the number {attributes & CODEC_MASK}")
+    if attributes & CONTROL:
         raise _invalid("clients may not write control records")
     if header.producer_id >= 0:
         if header.base_sequence < 0:
             raise _invalid(f"producer {header.producer_id} sent sequence {header.base_sequence}")
-    elif header.is_transactional:
+    elif attributes & TRANSACTIONAL:
         raise _invalid("a transactional batch needs a producer id")
 
 

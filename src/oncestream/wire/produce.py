@@ -1,7 +1,7 @@
 """The Produce that clients send all day, read and answered without the general codec.
 
 Plain is a request, version 3-13, with no transactional id, one topic, and no tagged fields. What is not plain,
-or is damaged, is left to the general codec, which knows what to say about it.
+or is damaged, is left to the general codec, which knows what to say about it. Texts are not checked to be UTF-8.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PlainProduce(NamedTuple):
 class PlainAnswer(NamedTuple):
     """What became of one partition's records, if nothing went wrong."""
 
-    index: int
+    partition: int
     base_offset: int
     append_time_ms: int
     start_offset: int
@@ -70,33 +70,13 @@ def read_plain(frame: memoryview) -> PlainProduce | None:
     try:
         _, version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
         position = _HEADER.size + client_id_size if client_id_size > 0 else _HEADER.size
-        if version < _FLEXIBLE_FROM:
-            no_id, acks, timeout_ms, topics, size = _BODY.unpack_from(frame, position)
-            if version < _VERSION_MIN or no_id != -1 or topics != 1 or size < 0:
-                return None
-            start = position + _BODY.size
-            partitions = _partitions(frame, start + size)
-        elif version <= _VERSION_MAX:
-            if version < _TOPIC_IDS_FROM:
-                tags, no_id, acks, timeout_ms, topics, size = _BODY_FLEXIBLE.unpack_from(frame, position)
-                start, size = position + _BODY_FLEXIBLE.size, size - 1
-                if not 0 <= size < _ONE_BYTE_MAX:
-                    return None
-            else:
-                tags, no_id, acks, timeout_ms, topics = _BODY_IDS.unpack_from(frame, position)
-                start, size = position + _BODY_IDS.size, _ID_BYTES
-            if tags or no_id or topics != 2:
-                return None
-            partitions = _partitions_flexible(frame, start + size)
-        else:
-            return None
+        if _FLEXIBLE_FROM <= version <= _VERSION_MAX:
+            return _read_flexible(frame, version, correlation_id, position)
+        if _VERSION_MIN <= version < _FLEXIBLE_FROM:
+            return _read(frame, version, correlation_id, position)
     except (struct.error, IndexError, DecodeError):
-        return None
-    if not partitions:
-        return None
-    return PlainProduce(
-        version, correlation_id, acks, timeout_ms, bytes(frame[start : start + size]), partitions
-    )
+        pass
+    return None
 
 
 def write_plain(request: PlainProduce, answers: Sequence[PlainAnswer]) -> bytearray:
@@ -131,6 +111,33 @@ def _write_flexible(request: PlainProduce, answers: Sequence[PlainAnswer]) -> by
     out += b"\0\0\0\0\0\0"  # tags of the topic, not throttled, tags
     _ANSWER_HEAD_FLEXIBLE.pack_into(out, 0, len(out) - 4, request.correlation_id, 2)
     return out
+
+
+def _read(frame: memoryview, version: int, correlation_id: int, position: int) -> PlainProduce | None:
+    no_id, acks, timeout_ms, topics, size = _BODY.unpack_from(frame, position)
+    start = position + _BODY.size
+    stop = start + size
+    if no_id != -1 or topics != 1 or size < 0 or not (partitions := _partitions(frame, stop)):
+        return None
+    return PlainProduce(version, correlation_id, acks, timeout_ms, bytes(frame[start:stop]), partitions)
+
+
+def _read_flexible(
+    frame: memoryview, version: int, correlation_id: int, position: int
+) -> PlainProduce | None:
+    if version < _TOPIC_IDS_FROM:
+        tags, no_id, acks, timeout_ms, topics, size = _BODY_FLEXIBLE.unpack_from(frame, position)
+        start = position + _BODY_FLEXIBLE.size
+        if not 0 < size <= _ONE_BYTE_MAX:
+            return None
+        stop = start + size - 1
+    else:
+        tags, no_id, acks, timeout_ms, topics = _BODY_IDS.unpack_from(frame, position)
+        start = position + _BODY_IDS.size
+        stop = start + _ID_BYTES
+    if tags or no_id or topics != 2 or not (partitions := _partitions_flexible(frame, stop)):
+        return None
+    return PlainProduce(version, correlation_id, acks, timeout_ms, bytes(frame[start:stop]), partitions)
 
 
 def _partitions(frame: memoryview, position: int) -> list[tuple[int, memoryview]] | None:

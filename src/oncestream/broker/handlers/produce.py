@@ -120,7 +120,8 @@ def _when_durable(response: ProduceResponse, waits: list[_Wait], timeout_ms: int
             _fail(waits[place].answer, error)
         return response
 
-    return FlushWait([(w.partition, w.offset) for w in waits], timeout_ms, call.node.loop, answer)
+    by_place = {place: (wait.partition, wait.offset) for place, wait in enumerate(waits)}
+    return FlushWait(by_place, timeout_ms, call.node.loop, answer)
 
 
 def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:

