@@ -12,7 +12,7 @@ from oncestream.client.admin import (
     describe_topics,
     topic_configs,
 )
-from oncestream.client.cluster import Cluster, cluster_of
+from oncestream.client.cluster import Cluster
 from oncestream.client.offsets import EARLIEST, list_offsets
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.writing import Writer
@@ -58,8 +58,3 @@ def test_old_records_are_removed(cluster: Cluster) -> None:
     writer.flush()
     assert delete_records(cluster, {here: 4}) == {here: 4}
     assert list_offsets(cluster, {here: EARLIEST}) == {here: 4}
-
-
-def test_the_same_settings_give_the_same_cluster_in_one_thread(cluster: Cluster) -> None:
-    assert cluster_of(cluster.settings) is cluster_of(cluster.settings)
-    assert cluster_of(cluster.settings).cluster_id == cluster.cluster_id != ""

@@ -97,7 +97,7 @@ class Cluster:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
         def attempt() -> list[MetadataResponseTopic]:
-            told = self._ask_any(request, MetadataResponse)
+            told = self.ask_any(request, MetadataResponse)
             self._remember(told)
             for topic in told.topics:
                 # Deleted between the list and its details, where all were asked for.
@@ -198,7 +198,7 @@ class Cluster:
                 connection.close()
         self._idle.clear()
 
-    def _ask_any(self, request: Message, answer: type[M]) -> M:
+    def ask_any(self, request: Message, answer: type[M]) -> M:
         """Asks brokers in turn, connected ones first, until one answers."""
         lost: list[ConnectionLost] = []
         for address in self._candidates():
@@ -233,7 +233,7 @@ class Cluster:
     def _coordinator(self, kind: CoordinatorKind, key: str) -> int:
         if (kind, key) not in self._coordinators:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-            found = self._ask_any(request, FindCoordinatorResponse).coordinators[0]
+            found = self.ask_any(request, FindCoordinatorResponse).coordinators[0]
             raise_if_error(found.error_code, key, found.error_message)
             self._nodes[found.node_id] = Address(found.host, found.port)
             self._coordinators[kind, key] = found.node_id

@@ -94,7 +94,7 @@ class Writer:
         size_bytes = rows.nbytes
         lane.unencoded_bytes += size_bytes
         self._unencoded_bytes += size_bytes
-        if lane.unencoded_bytes >= 4 * lane.batch_bytes_max:
+        if lane.unencoded_bytes >= lane.batch_bytes_max:
             self._encode(lane)
         elif self._unencoded_bytes >= UNENCODED_BYTES_MAX:
             for each in self._lanes.values():

@@ -39,13 +39,14 @@ from oncestream.spark.progress import (
     read_record,
     run_key,
 )
-from oncestream.spark.shapes import TopicShapes
+from oncestream.spark.shapes import MESSAGE_BYTES_MAX_DEFAULT, TopicShapes
 from oncestream.spark.sink import PartitionBy, Sink
 from oncestream.spark.spread import Spread
 
 TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000  # brokers refuse more unless told otherwise
 TRACEBACK: Final = "Traceback (most recent call last):"
 REASON_CHARS_MAX: Final = 500
+JOB_CANCELLED: Final = "cancelled"  # the query was stopped
 LOG: Final = logging.getLogger("oncestream.pipeline")
 
 
@@ -73,12 +74,16 @@ class Parts:
     def write_rest(self, report: Report, batch: Batch, producer: Producer | None) -> set[TopicPartition]:
         """Dead letters, and a progress record where the group's offsets cannot tell the progress."""
         self._check_dead_letters(report, batch)
+        record = _progress_record(self.sink.pipeline, batch)
+        if not report.dead and record is None:
+            return set()
         sink = replace(self.sink, topic=self.sink.dead_topic, partition_by=PartitionBy.AUTO)
         outlet = Outlet(self.cluster, sink, self.shapes, producer, dead_letters_max=0)
         try:
             if report.dead:
-                outlet.write(dead_letter_rows(report.dead, sink.pipeline, batch.name))
-            record = _progress_record(sink.pipeline, batch)
+                shape = self.shapes.of(sink.dead_topic)
+                limit = shape.message_bytes_max if shape is not None else MESSAGE_BYTES_MAX_DEFAULT
+                outlet.write(dead_letter_rows(report.dead, sink.pipeline, batch.name, limit))
             if record is not None:
                 key, content = record
                 outlet.write_to(progress_partition(self.cluster, key), progress_row(key, content))
@@ -125,36 +130,30 @@ class ExactlyOnce:
         for attempt in range(1, self.attempts_max + 1):
             begun = time.monotonic()
             try:
-                outcome = self._write_and_commit(df, batch)
-            except TooManyDeadLetters:
-                self._fence_abort(begun)
-                raise
-            except CommitUnknown:
-                if self._took(batch):
-                    total_s = time.monotonic() - started
-                    return Outcome(
-                        self.parts.sink.pipeline,
-                        batch.marker.batch,
-                        0,
-                        0,
-                        attempt,
-                        "answer lost",
-                        0,
-                        0,
-                        total_s,
-                    )
+                report = self._write(df, batch)
             except Exception as error:
-                reason = _reason(error)
+                # EndTxn was not sent: nothing of this epoch can become visible.
                 self._fence_abort(begun)
-                if attempt == self.attempts_max:
-                    raise self._failed(batch, attempt, reason) from error
-                LOG.warning(
-                    "pipeline=%s batch=%d attempt=%d aborted, running it again: %s",
-                    self.parts.sink.pipeline, batch.marker.batch, attempt, reason,
-                )  # fmt: skip
-            else:
-                return outcome._replace(attempts=attempt, total_s=time.monotonic() - started)
-        raise self._failed(batch, self.attempts_max, "its commit was not answered")
+                if attempt == self.attempts_max or _is_final(error):
+                    raise self._failed(batch, attempt, error) from error
+                self._warn(batch, attempt, error)
+                continue
+            written = time.monotonic()
+            try:
+                self._transactions.commit()
+            except Exception as error:
+                if not self._took(batch):
+                    self._warn(batch, attempt, error)
+                    continue
+            done = time.monotonic()
+            self.parts.on_step(Step.COMMITTED, batch.marker.batch)
+            return Outcome(
+                self.parts.sink.pipeline, batch.marker.batch, report.rows, len(report.dead), attempt,
+                self.parts.spread.path, written - begun, done - written, done - started,
+            )  # fmt: skip
+        raise self._failed(batch, self.attempts_max, CommitUnknown(
+            transactional_id=self.parts.sink.pipeline, reason="no commit was answered"
+        ))  # fmt: skip
 
     def close(self) -> None:
         """A stopped pipeline leaves no transaction open."""
@@ -163,27 +162,20 @@ class ExactlyOnce:
         except OncestreamError as error:
             LOG.info("pipeline=%s nothing to abort: %s", self.parts.sink.pipeline, error)
 
-    def _write_and_commit(self, df: DataFrame, batch: Batch) -> Outcome:
-        parts, transactions, number = self.parts, self._transactions, batch.marker.batch
-        parts.on_step(Step.BEGUN, number)
-        begun = time.monotonic()
+    def _write(self, df: DataFrame, batch: Batch) -> Report:
+        """Everything of the batch, under the epoch of its transaction."""
+        parts, transactions = self.parts, self._transactions
+        parts.on_step(Step.BEGUN, batch.marker.batch)
         report = parts.spread.write(df, transactions.producer, batch.rows_in)
         rest = parts.write_rest(report, batch, transactions.producer)
         transactions.add_partitions(
             rest | {TopicPartition(each.topic, each.partition) for each in report.written}
         )
-        written = time.monotonic()
-        parts.on_step(Step.WRITTEN, number)
+        parts.on_step(Step.WRITTEN, batch.marker.batch)
         if batch.offsets:
             transactions.commit_offsets(parts.sink.pipeline, group_offsets(batch.offsets, batch.marker))
-        parts.on_step(Step.OFFSETS_ADDED, number)
-        transactions.commit()
-        done = time.monotonic()
-        parts.on_step(Step.COMMITTED, number)
-        return Outcome(
-            parts.sink.pipeline, number, report.rows, len(report.dead), 1, parts.spread.path,
-            written - begun, done - written, done - begun,
-        )  # fmt: skip
+        parts.on_step(Step.OFFSETS_ADDED, batch.marker.batch)
+        return report
 
     def _fence_abort(self, begun: float) -> None:
         """A new epoch: what stragglers of the failed attempt still send is refused."""
@@ -209,9 +201,17 @@ class ExactlyOnce:
     def _fenced(self) -> PipelineFenced:
         return PipelineFenced(pipeline=self.parts.sink.pipeline, epoch=self._transactions.producer.epoch)
 
-    def _failed(self, batch: Batch, attempts: int, reason: str) -> BatchFailed:
+    def _warn(self, batch: Batch, attempt: int, error: Exception) -> None:
+        LOG.warning(
+            "pipeline=%s batch=%s attempt=%d aborted, running it again: %s",
+            self.parts.sink.pipeline, batch.name, attempt, _reason(error),
+        )  # fmt: skip
+
+    def _failed(self, batch: Batch, attempts: int, error: Exception) -> OncestreamError:
+        if isinstance(error, TooManyDeadLetters | BadPipeline):
+            return error
         return BatchFailed(
-            pipeline=self.parts.sink.pipeline, batch=batch.marker.batch, attempts=attempts, reason=reason
+            pipeline=self.parts.sink.pipeline, batch=batch.name, attempts=attempts, reason=_reason(error)
         )
 
 
@@ -228,7 +228,7 @@ class AtLeastOnce:
         parts, number = self.parts, batch.marker.batch
         parts.on_step(Step.BEGUN, number)
         begun = time.monotonic()
-        report = parts.spread.write(df, None, batch.rows_in, attempts_allowed=True)
+        report = parts.spread.write(df, None, batch.rows_in)
         parts.on_step(Step.WRITTEN, number)
         parts.write_rest(report, batch, None)
         written = time.monotonic()
@@ -284,6 +284,13 @@ class AtMostOnce:
 def _commit_to_group(parts: Parts, batch: Batch) -> None:
     if batch.offsets:
         commit_offsets(parts.cluster, parts.sink.pipeline, group_offsets(batch.offsets, batch.marker))
+
+
+def _is_final(error: Exception) -> bool:
+    """Running it again would not help."""
+    return isinstance(error, TooManyDeadLetters | BadPipeline) or any(
+        sign in str(error) for sign in (TooManyDeadLetters.__name__, JOB_CANCELLED)
+    )
 
 
 def _reason(error: Exception) -> str:

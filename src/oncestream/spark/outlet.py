@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from oncestream.client.cluster import Cluster
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.client.transactions import Producer, Transactions
+from oncestream.client.transactions import Producer, Transactions, idempotent_producer
 from oncestream.client.writing import Writer, Written
 from oncestream.errors import TooManyDeadLetters
 from oncestream.spark.routing import Refused, Router, Share
@@ -88,7 +88,7 @@ class Outlet:
         )
         self._writer = Writer(
             cluster,
-            producer=producer,
+            producer=producer or idempotent_producer(cluster),
             transactional_id=sink.pipeline if producer is not None else None,
             codec=sink.codec,
         )

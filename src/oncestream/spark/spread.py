@@ -16,11 +16,12 @@ from oncestream.client.cluster import Cluster
 from oncestream.client.transactions import Producer
 from oncestream.spark.outlet import REPORT_DDL, Outlet, Report, report_from_arrow
 from oncestream.spark.shapes import TopicShapes
-from oncestream.spark.sink import PartitionBy, Sink
+from oncestream.spark.sink import Delivery, PartitionBy, Sink
 from oncestream.spark.tasks import ROUTED, ROUTED_COLUMNS, TASK_COLUMN, RouteTask, WriteTask
 from oncestream.wire.error_codes import ErrorCode
 
 DRIVER_ROWS_MAX: Final = 20_000
+WRITERS_MAX: Final = 10_000
 RESULT_TOO_LARGE: Final = "spark.driver.maxResultSize"
 LOG: Final = logging.getLogger("oncestream.pipeline")
 
@@ -42,20 +43,20 @@ class Spread:
     sink: Sink
     shapes: TopicShapes
     dead_letters_max: int
+    delivery: Delivery
+    is_micro_batch: bool = True
     shuffles: bool = False
     rows_out_per_in: float = 1.0
     path: str = ""
 
-    def write(
-        self, df: DataFrame, producer: Producer | None, rows_in: int | None, *, attempts_allowed: bool = False
-    ) -> Report:
+    def write(self, df: DataFrame, producer: Producer | None, rows_in: int | None) -> Report:
         """Writes every row and waits for the acknowledgements. `rows_in`: how many rows the batch reads, if known."""
         few = rows_in is not None and rows_in * self.rows_out_per_in <= DRIVER_ROWS_MAX
         table = self._collected(df) if few else None
         if table is not None:
             report = self._on_driver(table, producer)
         else:
-            report = self._in_tasks(df, producer, attempts_allowed)
+            report = self._in_tasks(df, producer)
         if rows_in:
             self.rows_out_per_in = max(1.0, (report.rows + len(report.dead)) / rows_in)
         return report
@@ -83,22 +84,17 @@ class Spread:
         finally:
             outlet.close()
 
-    def _in_tasks(self, df: DataFrame, producer: Producer | None, attempts_allowed: bool) -> Report:
-        tasks = df._jdf.queryExecution().toRdd().getNumPartitions()
-        limit = self._tasks_max()
+    def _in_tasks(self, df: DataFrame, producer: Producer | None) -> Report:
+        tasks = self._tasks_of(df)
         sink = self.sink
-        if self.shuffles or self._is_likely_mixed(df, tasks, limit):
-            self.shuffles = True
+        if self.shuffles:
             self.path = "tasks, shuffled"
-            tasks = min(limit, df.sparkSession.sparkContext.defaultParallelism)
             df = self._shuffled(df, tasks)
             sink = replace(sink, topic=None, partition_by=PartitionBy.COLUMN)
         else:
             self.path = "tasks"
-            if tasks > limit:
-                tasks = limit
-                df = df.coalesce(limit)
-        write = WriteTask(sink, producer, max(tasks, 1), self.dead_letters_max, attempts_allowed)
+            df = df.coalesce(tasks)
+        write = WriteTask(sink, producer, tasks, self.dead_letters_max, self.delivery)
         try:
             report = report_from_arrow(df.mapInArrow(write, REPORT_DDL).toArrow())
         except Exception as error:
@@ -110,6 +106,17 @@ class Spread:
             self._check_one_writer_each(report)
         return report
 
+    def _tasks_of(self, df: DataFrame) -> int:
+        """How many tasks write, at most; decides whether rows are shuffled to them."""
+        writers_max = self._writers_max()
+        if not self.is_micro_batch:
+            tasks = writers_max  # to ask a batch DataFrame for its tasks would run half of it
+        else:
+            tasks = min(max(df._jdf.queryExecution().toRdd().getNumPartitions(), 1), writers_max)
+        if self.delivery is Delivery.EXACTLY_ONCE and not self.shuffles:
+            self.shuffles = self._is_likely_mixed(df, tasks, writers_max)
+        return min(writers_max, df.sparkSession.sparkContext.defaultParallelism) if self.shuffles else tasks
+
     def _shuffled(self, df: DataFrame, tasks: int) -> DataFrame:
         kept = [field for field in df.schema.fields if field.name not in ROUTED_COLUMNS]
         schema = StructType([*kept, *ROUTED])
@@ -118,15 +125,15 @@ class Spread:
 
     def _is_likely_mixed(self, df: DataFrame, tasks: int, partitions: int) -> bool:
         """Rows that must go to a certain partition, from tasks that do not look like those partitions."""
-        anywhere = self.sink.partition_by == PartitionBy.ROUND_ROBIN or not (
-            {"key", "partition"} & set(df.columns) or callable(self.sink.partition_by)
-        )
-        return not anywhere and tasks not in (1, partitions)
+        chosen = {"key", "partition"} & set(df.columns) or callable(self.sink.partition_by)
+        if self.sink.partition_by == PartitionBy.ROUND_ROBIN or not chosen:
+            return self.sink.topic is None
+        return not self.is_micro_batch or tasks not in (1, partitions)
 
-    def _tasks_max(self) -> int:
+    def _writers_max(self) -> int:
         """Never more writers than partitions, where the topic is known."""
         if self.sink.topic is None:
-            return 1 << 16
+            return WRITERS_MAX
         shape = self.shapes.of(self.sink.topic)
         return shape.partitions if shape is not None else 1
 

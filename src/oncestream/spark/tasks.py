@@ -17,7 +17,7 @@ from oncestream.errors import TaskRetried
 from oncestream.spark.outlet import Outlet, report_to_arrow
 from oncestream.spark.routing import Refused, Router, Share, task_of
 from oncestream.spark.shapes import TopicShapes
-from oncestream.spark.sink import Sink
+from oncestream.spark.sink import Delivery, Sink
 
 TASK_COLUMN: Final = "_task"
 ROUTED: Final = (
@@ -37,7 +37,7 @@ class WriteTask:
     producer: Producer | None
     tasks: int
     dead_letters_max: int
-    attempts_allowed: bool
+    delivery: Delivery
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -45,7 +45,7 @@ class WriteTask:
         attempt = context.attemptNumber()
         # Rows of a second attempt may come in another order: the broker would take its batches for resends
         # of the first attempt's and drop them.
-        if attempt > 0 and not self.attempts_allowed:
+        if attempt > 0 and self.delivery is not Delivery.AT_LEAST_ONCE:
             raise TaskRetried(task=context.partitionId(), attempt=attempt)
         cluster = cluster_of(self.sink.settings)
         outlet = Outlet(

@@ -67,7 +67,7 @@ def start(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> 
         pipeline,
         cluster,
         checkpoint,
-        _deliver(cluster, sink, options),
+        _deliver(cluster, sink, options, is_micro_batch=True),
         sources_of(rows),
         options.on_outcome,
     )
@@ -112,7 +112,8 @@ def _load(df: DataFrame, pipeline: str, topic: str | None, run: str, options: Op
     rows = sink_columns(without_repetitions(df, pipeline, replace(options, dedupe_within=None)), sink)
     with closing(Cluster(sink.settings)) as cluster:
         _make_topics(cluster, sink)
-        return load(rows, sink, run, cluster, _deliver(cluster, sink, options))
+        deliver = _deliver(cluster, sink, options, is_micro_batch=False)
+        return load(rows, sink, run, cluster, deliver)
 
 
 def _sink(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> Sink:
@@ -137,11 +138,12 @@ def _sink(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> 
     )
 
 
-def _deliver(cluster: Cluster, sink: Sink, options: Options) -> Deliver:
+def _deliver(cluster: Cluster, sink: Sink, options: Options, *, is_micro_batch: bool) -> Deliver:
     shapes = TopicShapes(cluster)
-    spread = Spread(cluster, sink, shapes, options.dead_letters_max)
+    delivery = options.promise(sink.pipeline)
+    spread = Spread(cluster, sink, shapes, options.dead_letters_max, delivery, is_micro_batch)
     parts = Parts(cluster, sink, shapes, spread, options.dead_letters_max, options.step)
-    match options.promise(sink.pipeline):
+    match delivery:
         case Delivery.EXACTLY_ONCE:
             return ExactlyOnce(parts, options.attempts_max, options.transaction_timeout_ms)
         case Delivery.AT_LEAST_ONCE:
