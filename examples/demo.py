@@ -1,96 +1,78 @@
-"""`make demo`: start the broker, write and read through a real Kafka client, kill it, and look again."""
+"""`make demo`: files with transactions, loaded exactly once by a pipeline that is killed twice on the way.
+
+Starts the embedded broker, serves a few thousand small files over local HTTP, produces their URLs (some
+twice, some of broken or missing files), runs files_with_transactions.py, SIGKILLs it twice while it writes,
+and reads everything back. The exit code is 1 where anything is not as it should be.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
+from random import Random
+from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
-from oncestream import Broker
+import oncestream as once
+from examples.demo_files import File, make_files, serve, shuffled_with_repeats
+from examples.demo_plot import svg_plot, terminal_plot
+from examples.demo_proof import prove
+from examples.demo_run import Crashes, rows_before
+from examples.demo_topics import create_topics, produce_urls
 
-RECORDS = 50_000
-PARTITIONS = 4
-TOPIC = "transactions"
+FILES: Final = 3000
+SEED: Final = 20261115
+OUTPUT: Final = Path(".cache") / "demo"
+WIDTH_MIN: Final = 110
 
 
-def main() -> None:
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    arguments.add_argument("--files", type=int, default=FILES, help="how many files to load")
+    arguments.add_argument("--output", type=Path, default=OUTPUT, help="folder of the plot and the logs")
+    given = arguments.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
     console = Console()
+    console.width = max(console.width, WIDTH_MIN)
+    random = Random(SEED)
+    files = make_files(given.files, random)
+    listed = shuffled_with_repeats(files, random)
     with tempfile.TemporaryDirectory(prefix="oncestream-demo-") as folder:
-        data = Path(folder)
-        started = time.perf_counter()
-        broker = Broker(data, process=True).start()
+        holds = demo(console, files, listed, Path(folder), given.output)
+    return 0 if holds else 1
+
+
+def demo(console: Console, files: list[File], listed: list[File], folder: Path, output: Path) -> bool:
+    """Whether the proof holds."""
+    begun = time.monotonic()
+    with once.Broker(folder / "broker", process=True) as broker, serve(files) as address:
+        servers = broker.bootstrap_servers
+        create_topics(servers)
+        stands = produce_urls(servers, address, listed)
         console.print(
-            f"broker up on [bold]{broker.bootstrap_servers}[/] in {time.perf_counter() - started:.2f} s"
+            f"broker up on [bold]{servers}[/], {len(files):,} files on {address}: {len(listed):,} URLs"
+            f" produced, {len(listed) - len(files):,} of them repeats,"
+            f" {sum(file.fault is not None for file in files):,} files broken or missing,"
+            f" {rows_before(stands, None):,} rows to load"
         )
-        create_topic(broker.bootstrap_servers)
-        acknowledged = produce(broker.bootstrap_servers)
-        console.print(f"{acknowledged:,} records acknowledged, each on the disk; now the broker gets SIGKILL")
-        broker.kill()
-        started = time.perf_counter()
-        with Broker(data, process=True) as again:
-            console.print(f"up again after recovery in {time.perf_counter() - started:.2f} s")
-            counts, values = consume(again.bootstrap_servers, acknowledged)
-        report(console, acknowledged, counts, values)
-
-
-def create_topic(servers: str) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    for done in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
-        done.result(10)
-
-
-def produce(servers: str) -> int:
-    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 5})
-    acknowledged = 0
-
-    def on_delivery(error: object, _message: Message) -> None:
-        nonlocal acknowledged
-        if error is not None:
-            raise KafkaException(error)
-        acknowledged += 1
-
-    for number in track(range(RECORDS), description="producing"):
-        producer.produce(TOPIC, key=f"card-{number % 97}", value=str(number), on_delivery=on_delivery)
-        producer.poll(0)
-    producer.flush(30)
-    return acknowledged
-
-
-def consume(servers: str, expected: int) -> tuple[dict[int, int], list[int]]:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "demo", "auto.offset.reset": "earliest"})
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    counts = dict.fromkeys(range(PARTITIONS), 0)
-    values: list[int] = []
-    deadline = time.monotonic() + 30
-    while len(values) < expected and time.monotonic() < deadline:
-        for message in consumer.consume(5000, 0.2):
-            counts[message.partition() or 0] += 1
-            values.append(int(message.value() or b"-1"))
-    consumer.close()
-    return counts, values
-
-
-def report(console: Console, acknowledged: int, counts: dict[int, int], values: list[int]) -> None:
-    table = Table(title="what came out after the crash")
-    table.add_column("partition", justify="right")
-    table.add_column("records", justify="right")
-    for partition, count in counts.items():
-        table.add_row(str(partition), f"{count:,}")
-    console.print(table)
-    missing = acknowledged - len(set(values))
-    doubled = len(values) - len(set(values))
-    colour = "green" if missing == doubled == 0 else "red"
-    console.print(f"[{colour}]acknowledged {acknowledged:,}, lost {missing:,}, doubled {doubled:,}[/]")
-    if missing or doubled:
-        raise SystemExit(1)
+        story = Crashes(servers, folder / "checkpoint", output, stands, console).run()
+        proof = prove(servers, address, stands, story)
+    plot = output / "rows-over-time.svg"
+    plot.write_text(svg_plot(story.points, story.kills))
+    console.print(terminal_plot(story.points, story.kills), "")
+    console.print(proof.table(time.monotonic() - begun))
+    console.print(f"the plot: {plot.absolute()}, what the pipeline said: {output.absolute()}/run-*.log")
+    console.print(
+        "[bold green]every row exactly once[/]"
+        if proof.holds
+        else "[bold red]NOT as it should be: see the lines that do not hold[/]"
+    )
+    return proof.holds
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

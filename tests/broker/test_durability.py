@@ -20,15 +20,20 @@ from oncestream.broker.clock import Clock
 from oncestream.broker.handlers import fetch, list_offsets, produce
 from oncestream.broker.later import Later
 from oncestream.broker.node import Node
+from oncestream.broker.outbox import Chunk
+from oncestream.broker.plain_produce import produce_plain
 from oncestream.broker.settings import load_settings
 from oncestream.storage.disk import Disk
 from oncestream.storage.files import FileSlice
-from oncestream.wire.codec import decode
+from oncestream.wire.api import ApiKey
+from oncestream.wire.codec import decode, encode
 from oncestream.wire.error_codes import ErrorCode
+from oncestream.wire.header import encode_request_header
 from oncestream.wire.messages.fetch import FetchResponse, PartitionData
 from oncestream.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncestream.wire.messages.metadata import MetadataRequest, MetadataResponse
-from oncestream.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+from oncestream.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
+from oncestream.wire.produce import read_plain
 from tests.broker.kit import (
     FETCH_VERSION,
     METADATA_VERSION,
@@ -46,6 +51,8 @@ from tests.broker.kit import (
 from tests.broker.kit import values_of as values_in
 
 TOPIC = "events"
+Produced = ProduceResponse | list[Chunk] | Later
+Way = Callable[[ProduceRequest, Call], Produced | None]
 
 
 class GatedDisk(Disk):
@@ -72,17 +79,32 @@ class GatedDisk(Disk):
         super().sync(fd)
 
 
+def in_short(request: ProduceRequest, call: Call) -> Produced | None:
+    header = encode_request_header(ApiKey.PRODUCE, call.version, call.correlation_id, "test")
+    plain = read_plain(memoryview(bytearray(header + encode(request, call.version))))
+    assert plain is not None
+    return produce_plain(plain, call.node)
+
+
+@pytest.fixture(params=[produce.handle, in_short], ids=["general", "plain"])
+def way(request: pytest.FixtureRequest) -> Way:
+    """Produce takes the general way or the short one: no client can tell which."""
+    chosen: Way = request.param
+    return chosen
+
+
 class Setup(NamedTuple):
     """A node with one topic of one partition, the gate of its disk shut."""
 
     node: Node
     disk: GatedDisk
+    way: Way
 
     def produce(
         self, value: bytes, acks: int = -1, timeout_ms: int = 60_000, records: bytes | None = None
-    ) -> ProduceResponse | Later:
+    ) -> Produced:
         request = produce_request(TOPIC, records or batch(value), acks=acks, timeout_ms=timeout_ms)
-        answer = produce.handle(request, self._call(PRODUCE_VERSION))
+        answer = self.way(request, self._call(PRODUCE_VERSION))
         assert answer is not None
         return answer
 
@@ -109,7 +131,7 @@ class Setup(NamedTuple):
         return Call(self.node, version, 1, "test", "test")
 
 
-def test_acks_all_is_neither_answered_nor_visible_before_the_sync_has_ended(tmp_path: Path) -> None:
+def test_acks_all_is_neither_answered_nor_visible_before_the_sync_has_ended(tmp_path: Path, way: Way) -> None:
     async def scenario(s: Setup) -> None:
         poll = s.long_poll()
         answer = s.produce(b"one")
@@ -125,10 +147,10 @@ def test_acks_all_is_neither_answered_nor_visible_before_the_sync_has_ended(tmp_
         assert (s.visible().high_watermark, s.latest()) == (1, 1)
         assert values_in(s.fetched(await wait_for(poll)).records) == [b"one"]
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, way)
 
 
-def test_one_sync_serves_every_append_that_came_before_it(tmp_path: Path) -> None:
+def test_one_sync_serves_every_append_that_came_before_it(tmp_path: Path, way: Way) -> None:
     async def scenario(s: Setup) -> None:
         first = s.produce(b"0")
         await until(lambda: s.disk.syncs == 1)
@@ -140,10 +162,10 @@ def test_one_sync_serves_every_append_that_came_before_it(tmp_path: Path) -> Non
         assert offsets == list(range(50))
         assert s.disk.syncs == 2
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, way)
 
 
-def test_acks_1_is_answered_before_the_sync_and_visible_after_it(tmp_path: Path) -> None:
+def test_acks_1_is_answered_before_the_sync_and_visible_after_it(tmp_path: Path, way: Way) -> None:
     async def scenario(s: Setup) -> None:
         assert (await settled(s.produce(b"one", acks=1))).base_offset == 0
         await until(lambda: s.disk.syncs == 1)
@@ -151,10 +173,10 @@ def test_acks_1_is_answered_before_the_sync_and_visible_after_it(tmp_path: Path)
         s.disk.open()
         await until(lambda: values_in(s.visible().records) == [b"one"])
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, way)
 
 
-def test_a_resent_batch_is_acknowledged_only_when_the_first_one_is_synced(tmp_path: Path) -> None:
+def test_a_resent_batch_is_acknowledged_only_when_the_first_one_is_synced(tmp_path: Path, way: Way) -> None:
     async def scenario(s: Setup) -> None:
         records = batch(b"one", producer_id=7)
         first, again = s.produce(b"", records=records), s.produce(b"", records=records)
@@ -166,22 +188,24 @@ def test_a_resent_batch_is_acknowledged_only_when_the_first_one_is_synced(tmp_pa
         assert (await settled(first)).base_offset == (await settled(again)).base_offset == 0
         assert values_in(s.visible().records) == [b"one"]
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, way)
 
 
-def test_with_durability_os_nothing_waits_for_a_sync(tmp_path: Path) -> None:
+def test_with_durability_os_nothing_waits_for_a_sync(tmp_path: Path, way: Way) -> None:
     async def scenario(s: Setup) -> None:
         poll = s.long_poll()
         answer = s.produce(b"one")
-        assert isinstance(answer, ProduceResponse)
+        assert not isinstance(answer, Later)
         assert values_in(s.visible().records) == [b"one"]
         assert values_in(s.fetched(await wait_for(poll)).records) == [b"one"]
         assert s.disk.syncs == 0
 
-    run(tmp_path, scenario, durability="os")
+    run(tmp_path, scenario, way, durability="os")
 
 
-def test_a_failed_sync_is_a_storage_error_and_its_records_never_become_visible(tmp_path: Path) -> None:
+def test_a_failed_sync_is_a_storage_error_and_its_records_never_become_visible(
+    tmp_path: Path, way: Way
+) -> None:
     async def scenario(s: Setup) -> None:
         s.disk.open()
         await settled(s.produce(b"synced"))
@@ -194,11 +218,11 @@ def test_a_failed_sync_is_a_storage_error_and_its_records_never_become_visible(t
         assert values_in(s.visible().records) == [b"synced"]
         assert (s.visible().high_watermark, s.latest()) == (1, 1)
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, way)
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_a_failed_sync_fails_everybody_who_waited_for_it(tmp_path: Path) -> None:
+def test_a_failed_sync_fails_everybody_who_waited_for_it(tmp_path: Path, way: Way) -> None:
     async def scenario(s: Setup) -> None:
         first = s.produce(b"0")
         await until(lambda: s.disk.syncs == 1)
@@ -208,20 +232,34 @@ def test_a_failed_sync_fails_everybody_who_waited_for_it(tmp_path: Path) -> None
         codes = [(await settled(answer)).error_code for answer in (first, second)]
         assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, way)
 
 
-def test_a_sync_slower_than_the_request_allows_is_a_timeout(tmp_path: Path) -> None:
+def test_a_sync_slower_than_the_request_allows_is_a_timeout(tmp_path: Path, way: Way) -> None:
     async def scenario(s: Setup) -> None:
         late = await settled(s.produce(b"one", timeout_ms=10))
         assert (late.error_code, late.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
         s.disk.open()
         await until(lambda: values_in(s.visible().records) == [b"one"])
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, way)
 
 
-def test_deleting_the_topic_answers_those_who_wait(tmp_path: Path) -> None:
+def test_a_request_that_waits_for_its_flush_does_not_hold_its_buffer(tmp_path: Path) -> None:
+    async def scenario(s: Setup) -> None:
+        header = encode_request_header(ApiKey.PRODUCE, PRODUCE_VERSION, 1, "test")
+        frame = bytearray(header + encode(produce_request(TOPIC, batch(b"one")), PRODUCE_VERSION))
+        answer = produce_plain(plain, s.node) if (plain := read_plain(memoryview(frame))) else None
+        assert isinstance(answer, Later)
+        del plain
+        frame.clear()  # refused while anybody has a view of it
+        s.disk.open()
+        assert (await settled(answer)).base_offset == 0
+
+    run(tmp_path, scenario, in_short)
+
+
+def test_deleting_the_topic_answers_those_who_wait(tmp_path: Path, way: Way) -> None:
     async def scenario(s: Setup) -> None:
         answer, poll = s.produce(b"one"), s.long_poll()
         await until(lambda: s.disk.syncs == 1)
@@ -230,7 +268,7 @@ def test_deleting_the_topic_answers_those_who_wait(tmp_path: Path) -> None:
         assert (await settled(answer)).error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         assert s.fetched(await wait_for(poll)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, way)
 
 
 def test_answers_keep_the_order_of_requests_although_the_first_waits_for_its_flush(
@@ -253,7 +291,9 @@ def test_answers_keep_the_order_of_requests_although_the_first_waits_for_its_flu
         assert wire.receive_numbered(MetadataResponse, METADATA_VERSION)[0] == asked
 
 
-def run(folder: Path, scenario: Callable[[Setup], Awaitable[None]], durability: str = "fsync") -> None:
+def run(
+    folder: Path, scenario: Callable[[Setup], Awaitable[None]], way: Way, durability: str = "fsync"
+) -> None:
     async def main() -> None:
         disk = GatedDisk()
         settings = load_settings(environment={}, flags={"data": folder, "durability": durability})
@@ -261,7 +301,7 @@ def run(folder: Path, scenario: Callable[[Setup], Awaitable[None]], durability: 
         try:
             node.create_topic(TOPIC, 1, {})
             disk.shut()
-            await scenario(Setup(node, disk))
+            await scenario(Setup(node, disk, way))
         finally:
             disk.failing = False
             disk.open()
@@ -270,8 +310,12 @@ def run(folder: Path, scenario: Callable[[Setup], Awaitable[None]], durability: 
     asyncio.run(main())
 
 
-async def settled(answer: ProduceResponse | Later) -> PartitionProduceResponse:
-    response: ProduceResponse = await wait_for(answer) if isinstance(answer, Later) else answer
+async def settled(answer: Produced) -> PartitionProduceResponse:
+    response = await wait_for(answer) if isinstance(answer, Later) else answer
+    if isinstance(response, list):
+        (frame,) = response
+        assert isinstance(frame, bytearray)
+        response = decode(ProduceResponse, frame, PRODUCE_VERSION, 9)
     return response.responses[0].partition_responses[0]
 
 

@@ -47,6 +47,13 @@ def test_a_range_is_cut_out_by_offsets_and_by_time(spark: SparkSession, log: Log
     assert [row.offset for row in by_time.collect()] == [3, 4, 5, 6]
 
 
+def test_an_end_that_is_not_there_yet_is_refused(spark: SparkSession, embedded_log: Log) -> None:
+    topic = embedded_log.topic()
+    embedded_log.write(topic, ["v"])
+    with pytest.raises(Exception, match=f"{topic}-0 would end at 5 and can be read up to 1"):
+        table(spark, embedded_log, topic, endingOffsets=json.dumps({topic: {"0": 5}})).collect()
+
+
 def test_headers_come_where_asked_for(spark: SparkSession, log: Log) -> None:
     topic = log.topic()
     log.write(topic, ["v"], headers=[("trace", b"1")])

@@ -372,6 +372,22 @@ def test_a_topic_made_anew_stops_the_stream_or_is_read_from_its_beginning(log: L
     assert all_from(log.reader(topic, failOnDataLoss="false"), start) == numbered(2, "new")
 
 
+def test_a_topic_made_anew_under_a_planned_batch_is_told_or_read_as_far_as_it_goes(log: Log) -> None:
+    topic = log.topic()
+    reader = log.reader(topic, startingOffsets="earliest")
+    start = reader.initialOffset()
+    log.write(topic, numbered(10))
+    middle = reader.latestOffset(start, ALL)
+    log.write(topic, numbered(10))
+    end = reader.latestOffset(middle, ALL)
+    log.drop(topic)
+    log.topic(name=topic)
+    log.write(topic, numbered(2, "new"))
+    with pytest.raises(SourceDataLost, match=r"from offset 10 .* the log ends at 2"):
+        batch(log.reader(topic), middle, end)
+    assert values(batch(log.reader(topic, failOnDataLoss="false"), middle, end)) == []
+
+
 def test_a_topic_that_is_gone_stops_the_stream_or_is_left_out(log: Log) -> None:
     gone, stays = log.topic(), log.topic()
     log.write(gone, ["lost"])

@@ -62,17 +62,6 @@ class Producer(NamedTuple):
 NOBODY: Final = Producer(-1, -1)
 
 
-def idempotent_producer(cluster: Cluster) -> Producer:
-    """A producer without transactions, whose resends are recognised; for one Writer."""
-
-    def attempt() -> Producer:
-        told = cluster.ask_any(InitProducerIdRequest(transactional_id=None), InitProducerIdResponse)
-        raise_if_error(told.error_code, "a producer id")
-        return Producer(told.producer_id, told.producer_epoch)
-
-    return until_done(attempt, cluster.retry(), ApiKey.INIT_PRODUCER_ID.name)
-
-
 class Transactions:
     """The transactions of one transactional id, one after another, as their driver runs them."""
 

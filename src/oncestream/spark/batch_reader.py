@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from oncestream.client.cluster import cluster_of
+from oncestream.client.cluster import Cluster, cluster_of
+from oncestream.client.offsets import LATEST, list_offsets
+from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import BadSourceOption
 from oncestream.spark.places import find
 from oncestream.spark.ranges import Range, Task, tasks_of
@@ -44,6 +46,7 @@ class BatchReader(DataSourceReader):
             find(cluster, place, chosen, group=options.group, read_committed=options.read_committed)
             for place in (options.start, options.end)
         )
+        self._refuse_ends_to_come(cluster, ends)
         ranges = []
         for partition in chosen:
             start, end = starts[partition], ends[partition]
@@ -54,3 +57,14 @@ class BatchReader(DataSourceReader):
             if start < end:
                 ranges.append(Range(partition, start, end))
         return ranges
+
+    def _refuse_ends_to_come(self, cluster: Cluster, ends: Mapping[TopicPartition, int]) -> None:
+        """A read up to an offset that is not there yet would wait for it."""
+        given = {one: LATEST for one, offset in self._options.end.offsets.items() if offset >= 0}
+        latest = list_offsets(cluster, given, read_committed=self._options.read_committed) if given else {}
+        for partition, last in latest.items():
+            if last is not None and ends[partition] > last:
+                raise BadSourceOption(
+                    name="endingOffsets",
+                    reason=f"{partition} would end at {ends[partition]} and can be read up to {last}",
+                )

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from oncestream.client.cluster import Cluster, cluster_of
-from oncestream.client.offsets import EARLIEST, list_offsets
+from oncestream.client.offsets import EARLIEST, LATEST, list_offsets
 from oncestream.client.reading import read_many, read_range
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import DataLost, OncestreamError, SourceDataLost, UnknownTopic
@@ -94,22 +94,36 @@ def _what_is_left(
     left: Mapping[TopicPartition, tuple[int, int]],
     error: OncestreamError,
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Ranges without what is before the start of the log; an error unless the user allowed the loss."""
+    """The ranges as far as the logs still hold them; an error unless the user allowed the loss."""
     remaining = {}
     for partition, (start, end) in left.items():
-        try:
-            earliest = list_offsets(cluster, {partition: EARLIEST})[partition]
-        except UnknownTopic:
-            earliest = None
-        if earliest is None:
-            lost(options, partition, start, "the topic or partition is gone")
-        elif earliest > start:
-            lost(options, partition, start, f"the log starts at {earliest} (deleted by retention or by hand)")
-        if earliest is not None and earliest < end:
-            remaining[partition] = (max(start, earliest), end)
+        first, after = _held(cluster, partition)
+        if first == after == 0:
+            lost(options, partition, start, "the topic or partition is gone, or empty")
+        elif first > start:
+            lost(options, partition, start, f"the log starts at {first} (deleted by retention or by hand)")
+        elif after < end:
+            lost(
+                options,
+                partition,
+                max(start, after),
+                f"the log ends at {after}: it was deleted and made anew",
+            )
+        if max(start, first) < min(end, after):
+            remaining[partition] = (max(start, first), min(end, after))
     if remaining == left:
         raise error
     return remaining
+
+
+def _held(cluster: Cluster, partition: TopicPartition) -> tuple[int, int]:
+    """The first offset of the log and the one after its last."""
+    try:
+        first = list_offsets(cluster, {partition: EARLIEST}, read_committed=False)[partition]
+        after = list_offsets(cluster, {partition: LATEST}, read_committed=False)[partition]
+    except UnknownTopic:
+        return 0, 0
+    return first or 0, after or 0
 
 
 def _freeze_garbage_once() -> None:

@@ -47,11 +47,10 @@ TUNED_LOCAL: Final = {
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
     "spark.ui.enabled": "false",
-    # The default manager starts a `chmod` process for every file of a checkpoint: 100 ms a batch.
+    # The default manager starts `chmod` processes for every file of a checkpoint: 100 ms a batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 
 

@@ -53,10 +53,7 @@ class Spread:
         """Writes every row and waits for the acknowledgements. `rows_in`: how many rows the batch reads, if known."""
         few = rows_in is not None and rows_in * self.rows_out_per_in <= DRIVER_ROWS_MAX
         table = self._collected(df) if few else None
-        if table is not None:
-            report = self._on_driver(table, producer)
-        else:
-            report = self._in_tasks(df, producer)
+        report = self._in_tasks(df, producer) if table is None else self._on_driver(table, producer)
         if rows_in:
             self.rows_out_per_in = max(1.0, (report.rows + len(report.dead)) / rows_in)
         return report

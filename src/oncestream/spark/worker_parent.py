@@ -163,7 +163,3 @@ def _python_path(wanted: str) -> list[str]:
     """This process' path, and what the request adds to it but Spark's archives: those are imported already."""
     added = [part for part in wanted.split(os.pathsep) if part and part not in sys.path]
     return sys.path + [part for part in added if not part.endswith((".zip", ".jar"))]
-
-
-if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])))

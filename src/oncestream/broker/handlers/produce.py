@@ -7,6 +7,7 @@ for it (compaction, another compression, LogAppendTime); acks=1 and acks=all dif
 In a transaction: from version 12 on (transaction version 2) partitions join by themselves, before it they must
 have been added. A request that comes while the transaction before is still ending waits for it, where Kafka lets
 clients try again; and one that comes after EndTxn is refused even before the markers are written.
+What producers send all day does not come here: see `plain_produce.py`.
 """
 
 from __future__ import annotations

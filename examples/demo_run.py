@@ -1,0 +1,188 @@
+"""Runs the pipeline as a process, kills it twice while it writes, starts it again, and notes what was visible."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import psutil
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from examples.demo_files import File
+from examples.demo_plot import Kill, Point
+from examples.demo_topics import Position, Watcher, committed_positions
+
+PIPELINE_FILE: Final = Path(__file__).with_name("files_with_transactions.py")
+KILL_SHARES: Final = (0.25, 0.6)  # of all rows, visible before the next kill
+RUN_S_MAX: Final = 300.0
+SETTLE_S_MAX: Final = 15.0
+
+
+@dataclass(slots=True)
+class Story:
+    """What happened, second by second."""
+
+    points: list[Point] = field(default_factory=lambda: [Point(0.0, 0)])
+    kills: list[Kill] = field(default_factory=list)
+    exit_code: int | None = None
+    written: int = 0  # rows, those of transactions that never committed included
+
+    @property
+    def visible(self) -> int:
+        return self.points[-1].rows
+
+
+class PipelineRun:
+    """`oncestream pipeline run` in a process of its own; what it says goes to a file."""
+
+    def __init__(self, servers: str, checkpoint: Path, log: Path) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "oncestream.cli.main",
+            "pipeline",
+            "run",
+            str(PIPELINE_FILE),
+            "--once",
+        ]
+        command += ["--bootstrap", servers, "--checkpoint", str(checkpoint)]
+        with log.open("w") as output:
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def kill(self) -> int:
+        """SIGKILL to the driver, its JVM and its Python workers at once; returns how many there were."""
+        if self.exit_code is not None:
+            return 0
+        driver = psutil.Process(self._process.pid)
+        # Workers live in sessions of their own, so the process group alone does not reach them.
+        family = [driver, *driver.children(recursive=True)]
+        for process in family:
+            if process.is_running():
+                process.kill()
+        self._process.wait()
+        return len(family)
+
+
+@dataclass(slots=True)
+class Crashes:
+    """The whole story: run, kill, run, kill, run to the end."""
+
+    servers: str
+    checkpoint: Path
+    logs: Path
+    stands: Mapping[Position, File]
+    console: Console
+    story: Story = field(default_factory=Story)
+    _begun: float = 0.0
+
+    def run(self) -> Story:
+        """Returns when the last run ended by itself, or when a run ended that should have been killed."""
+        expected = rows_before(self.stands, None)
+        self._begun = time.monotonic()
+        with closing(Watcher(self.servers)) as watcher, _progress(self.console) as progress:
+            bar = progress.add_task("rows visible", total=expected)
+
+            def show() -> None:
+                self._note(watcher)
+                progress.update(bar, completed=watcher.visible, description=self._state())
+
+            for share in KILL_SHARES:
+                if not self._run_and_kill(watcher, round(expected * share), show):
+                    return self.story
+            self._run_to_the_end(watcher, show)
+        return self.story
+
+    def _run_and_kill(self, watcher: Watcher, rows_min: int, show: Callable[[], None]) -> bool:
+        """Kills it when so many rows are visible and others are written but not committed yet."""
+        hidden = sum(kill.uncommitted for kill in self.story.kills)
+        run = self._start()
+        try:
+            while watcher.visible < rows_min or watcher.written - watcher.visible <= hidden:
+                watcher.look()
+                show()
+                if self._is_over(run):
+                    return False
+        finally:
+            processes = run.kill()
+        self._settle(watcher, show, hidden)
+        kill = self.story.kills[-1]
+        self.console.print(
+            f"SIGKILL to all {processes} processes of the pipeline: {kill.visible:,} rows visible,"
+            f" {kill.uncommitted:,} more written but not committed"
+        )
+        return True
+
+    def _settle(self, watcher: Watcher, show: Callable[[], None], hidden: int) -> None:
+        """What is visible after the kill, and what the committed offsets say must be."""
+        at_s = time.monotonic() - self._begun
+        deadline = time.monotonic() + SETTLE_S_MAX
+        while True:
+            by_offsets = rows_before(self.stands, committed_positions(self.servers))
+            watcher.look()
+            show()
+            if watcher.visible == by_offsets or time.monotonic() > deadline:
+                break
+        uncommitted = max(0, watcher.written - watcher.visible - hidden)
+        self.story.kills.append(Kill(at_s, watcher.visible, by_offsets, uncommitted))
+
+    def _run_to_the_end(self, watcher: Watcher, show: Callable[[], None]) -> None:
+        run = self._start()
+        try:
+            while not self._is_over(run):
+                watcher.look()
+                show()
+        finally:
+            run.kill()
+        deadline = time.monotonic() + SETTLE_S_MAX
+        while watcher.visible < rows_before(self.stands, None) and time.monotonic() < deadline:
+            watcher.look()
+            show()
+
+    def _start(self) -> PipelineRun:
+        return PipelineRun(self.servers, self.checkpoint, self.logs / f"run-{len(self.story.kills) + 1}.log")
+
+    def _is_over(self, run: PipelineRun) -> bool:
+        if time.monotonic() - self._begun > RUN_S_MAX:
+            raise TimeoutError(
+                f"the pipeline takes more than {RUN_S_MAX:.0f} s; its words are in {self.logs}"
+            )
+        self.story.exit_code = run.exit_code
+        return self.story.exit_code is not None
+
+    def _note(self, watcher: Watcher) -> None:
+        self.story.written = watcher.written
+        if watcher.visible != self.story.visible:
+            self.story.points.append(Point(time.monotonic() - self._begun, watcher.visible))
+
+    def _state(self) -> str:
+        kills = len(self.story.kills)
+        return f"rows visible, run {kills + 1}, killed {kills} of {len(KILL_SHARES)} times"
+
+
+def rows_before(stands: Mapping[Position, File], ends: Mapping[int, int] | None) -> int:
+    """The rows of all files whose URL stands before these offsets, each file once; None: of all files."""
+    files = {
+        file.path: len(file.rows)
+        for at, file in stands.items()
+        if ends is None or at.offset < ends[at.partition]
+    }
+    return sum(files.values())
+
+
+def _progress(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console)
