@@ -195,7 +195,7 @@ class ExactlyOnce:
         cluster, pipeline = self.parts.cluster, self.parts.sink.pipeline
         if batch.run is not None:
             return read_record(cluster, run_key(pipeline, batch.run)) is not None
-        progress = read_progress(cluster, pipeline)
+        progress = read_progress(cluster, pipeline, batch.offsets)
         return progress.batch_of(batch.marker.query) >= batch.marker.batch
 
     def _fenced(self) -> PipelineFenced:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -43,7 +43,7 @@ class Progress(NamedTuple):
 
     offsets: dict[TopicPartition, int]
     markers: list[Marker]
-    sources: list[str]  # positions of sources that are not in the group's offsets
+    others: list[str]  # positions of sources that are not in the group's offsets
 
     def batch_of(self, query: str) -> int:
         """The last committed batch of this query, -1 for none."""
@@ -54,16 +54,18 @@ class Progress(NamedTuple):
         return bool(self.markers) and all(marker.query != query for marker in self.markers)
 
 
-def read_progress(cluster: Cluster, pipeline: str) -> Progress:
-    """Waits until no transaction is in the way."""
+def read_progress(cluster: Cluster, pipeline: str, sources: Iterable[TopicPartition] = ()) -> Progress:
+    """Waits until no transaction is in the way; of a first commit only if its partitions are named."""
     committed = committed_offsets(cluster, pipeline)
+    named = [at for at in sources if at not in committed]
+    committed |= committed_offsets(cluster, pipeline, named) if named else {}
     markers = [marker for entry in committed.values() if (marker := _marker_of(entry.metadata)) is not None]
     record = read_record(cluster, pipeline_key(pipeline))
-    sources: list[str] = []
+    others: list[str] = []
     if record is not None:
         markers.append(Marker(record["query"], record["batch"]))
-        sources = record["sources"]
-    return Progress({at: entry.offset for at, entry in committed.items()}, markers, sources)
+        others = record["sources"]
+    return Progress({at: entry.offset for at, entry in committed.items()}, markers, others)
 
 
 def group_offsets(offsets: Mapping[TopicPartition, int], marker: Marker) -> dict[TopicPartition, Committed]:

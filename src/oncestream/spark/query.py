@@ -33,7 +33,7 @@ class Query:
     sources: list[PlannedSource]
     on_outcome: OnOutcome | None = None
     error: OncestreamError | None = None
-    _progress: Progress | None = field(default=None, init=False)
+    _committed: int | None = field(default=None, init=False)  # the query's last batch that Kafka has
     _own: dict[int, bool] = field(default_factory=dict, init=False)
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
@@ -44,11 +44,11 @@ class Query:
             raise
 
     def start(self, df: DataFrame) -> None:
-        """Takes the pipeline over from any older driver, then reads how far it came."""
+        """Takes the pipeline over from any older driver, then sees whether this one can go on."""
         self.deliver.start()
-        self._progress = read_progress(self.cluster, self.pipeline)
-        if self._progress.is_of_another(self.checkpoint.query_id()):
-            self._check_can_go_on(df)
+        progress = read_progress(self.cluster, self.pipeline)
+        if progress.is_of_another(self.checkpoint.query_id()):
+            self._check_can_go_on(df, progress)
 
     def close(self) -> None:
         """After the query ended."""
@@ -60,15 +60,18 @@ class Query:
         query = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query is None:
             raise BadPipeline(pipeline=self.pipeline, reason="Spark does not tell the query's id")
-        assert self._progress is not None, "start() comes first"
-        if self._progress.batch_of(query) >= batch_id:
+        batch = self._batch(query, batch_id)
+        if self._committed is None:
+            progress = read_progress(self.cluster, self.pipeline, batch.offsets)
+            self._committed = progress.batch_of(query)
+        if self._committed >= batch_id:
             # Kafka has it, only Spark's own log does not. Stateful operators advance by running.
             df.write.format("noop").mode("overwrite").save()
             outcome = Outcome(
                 self.pipeline, batch_id, 0, 0, 0, "noop", 0, 0, time.monotonic() - begun, skipped=True
             )
         else:
-            outcome = self.deliver.run(df, self._batch(query, batch_id))
+            outcome = self.deliver.run(df, batch)
         LOG.info(outcome.line())
         if self.on_outcome is not None:
             self.on_outcome(outcome)
@@ -94,12 +97,11 @@ class Query:
             )
         return self._own[index]
 
-    def _check_can_go_on(self, df: DataFrame) -> None:
+    def _check_can_go_on(self, df: DataFrame, progress: Progress) -> None:
         """A new checkpoint for a pipeline that has committed work: only the group's offsets can lead on."""
-        assert self._progress is not None, "start() comes first"
         if is_stateful(df):
             raise CheckpointLost(pipeline=self.pipeline, reason="its state was in that checkpoint")
-        if self._progress.sources:
+        if progress.others:
             raise CheckpointLost(
                 pipeline=self.pipeline, reason="how far a source had been read was in that checkpoint"
             )
