@@ -73,7 +73,7 @@ def serve(files: list[File]) -> Iterator[str]:
     contents = {file.path: file.content for file in files if file.content is not None}
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the base class asks for this name
+        def do_GET(self) -> None:
             content = contents.get(self.path)
             if content is None:
                 self.send_error(404)

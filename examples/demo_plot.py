@@ -11,7 +11,8 @@ from rich.text import Text
 COLUMNS: Final = 76
 LINES: Final = 12
 EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
-KILL: Final = "╎"
+KILL_LINE: Final = "╎"
+KILL_MARK: Final = "✖"
 
 WIDTH_PX, HEIGHT_PX, MARGIN_PX = 860, 380, 70
 TICKS: Final = 5
@@ -51,13 +52,15 @@ def terminal_plot(points: Sequence[Point], kills: Sequence[Kill]) -> Text:
         for column, height in enumerate(heights):
             block = EIGHTHS[min(8, max(0, height - line * 8))]
             is_kill = column in killed and block == " "
-            plot.append(KILL if is_kill else block, "red" if is_kill else "green")
+            plot.append(KILL_LINE if is_kill else block, "red" if is_kill else "green")
         plot.append("\n")
-    axis = "".join("╳" if column in killed else "─" for column in range(COLUMNS))
+    axis = "".join(KILL_MARK if column in killed else "─" for column in range(COLUMNS))
     plot.append(f"{0:>10,} └")
     plot.append(axis + "\n")
     plot.append(f"{'':>12}0 s{f'{end_s:.0f} s':>{COLUMNS - 3}}\n")
-    plot.append(f"{'':>12}rows visible to read_committed readers; ╳ = SIGKILL of the whole pipeline")
+    plot.append(
+        f"{'':>12}rows visible to read_committed readers; {KILL_MARK} = SIGKILL of the whole pipeline"
+    )
     return plot
 
 

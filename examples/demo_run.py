@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import psutil
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -67,14 +68,24 @@ class PipelineRun:
         """SIGKILL to the driver, its JVM and its Python workers at once; returns how many there were."""
         if self.exit_code is not None:
             return 0
-        driver = psutil.Process(self._process.pid)
-        # Workers live in sessions of their own, so the process group alone does not reach them.
-        family = [driver, *driver.children(recursive=True)]
-        for process in family:
-            if process.is_running():
-                process.kill()
+        # First the driver and its JVM stand still, so that nothing changes while their workers are found:
+        # these are in groups of their own.
+        os.killpg(self._process.pid, signal.SIGSTOP)
+        family = list(_family(self._process.pid))
+        for pid in family:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait()
         return len(family)
+
+
+def _family(pid: int) -> Iterator[int]:
+    """A process and all that it started, and they started."""
+    yield pid
+    with suppress(FileNotFoundError):
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in children.read_text().split():
+                yield from _family(int(child))
 
 
 @dataclass(slots=True)
@@ -108,17 +119,16 @@ class Crashes:
 
     def _run_and_kill(self, watcher: Watcher, rows_min: int, show: Callable[[], None]) -> bool:
         """Kills it when so many rows are visible and others are written but not committed yet."""
-        hidden = sum(kill.uncommitted for kill in self.story.kills)
         run = self._start()
         try:
-            while watcher.visible < rows_min or watcher.written - watcher.visible <= hidden:
+            while watcher.visible < rows_min or not watcher.uncommitted:
                 watcher.look()
                 show()
                 if self._is_over(run):
                     return False
         finally:
             processes = run.kill()
-        self._settle(watcher, show, hidden)
+        self._settle(watcher, show)
         kill = self.story.kills[-1]
         self.console.print(
             f"SIGKILL to all {processes} processes of the pipeline: {kill.visible:,} rows visible,"
@@ -126,18 +136,16 @@ class Crashes:
         )
         return True
 
-    def _settle(self, watcher: Watcher, show: Callable[[], None], hidden: int) -> None:
+    def _settle(self, watcher: Watcher, show: Callable[[], None]) -> None:
         """What is visible after the kill, and what the committed offsets say must be."""
         at_s = time.monotonic() - self._begun
         deadline = time.monotonic() + SETTLE_S_MAX
-        while True:
+        by_offsets = -1
+        while watcher.visible != by_offsets and time.monotonic() < deadline:
             by_offsets = rows_before(self.stands, committed_positions(self.servers))
-            watcher.look()
+            watcher.catch_up()
             show()
-            if watcher.visible == by_offsets or time.monotonic() > deadline:
-                break
-        uncommitted = max(0, watcher.written - watcher.visible - hidden)
-        self.story.kills.append(Kill(at_s, watcher.visible, by_offsets, uncommitted))
+        self.story.kills.append(Kill(at_s, watcher.visible, by_offsets, watcher.abandon()))
 
     def _run_to_the_end(self, watcher: Watcher, show: Callable[[], None]) -> None:
         run = self._start()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from typing import Final, NamedTuple
+from contextlib import closing
+from functools import partial
+from typing import Final, NamedTuple, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -19,6 +19,9 @@ DEAD: Final = "transactions.dead"
 GROUP: Final = "load-files"
 PARTITIONS: Final = 4
 TIMEOUT_S: Final = 30.0
+ROWS_AT_ONCE: Final = 10_000
+WAIT_S: Final = 0.005
+QUIET_S: Final = 0.5
 
 
 class Position(NamedTuple):
@@ -53,7 +56,7 @@ def produce_urls(servers: str, address: str, files: list[File]) -> dict[Position
             INPUT,
             f"{address}{file.path}",
             partition=number % PARTITIONS,
-            on_delivery=lambda error, message, file=file: deliver(file, error, message),
+            on_delivery=partial(deliver, file),
         )
     if producer.flush(TIMEOUT_S):
         raise TimeoutError("the broker did not take the URLs in time")
@@ -68,16 +71,35 @@ class Watcher:
         self._all = _consumer(servers, "read_uncommitted")
         for consumer in (self._committed, self._all):
             consumer.assign([TopicPartition(OUTPUT, partition, 0) for partition in range(PARTITIONS)])
-        self.visible = self.written = 0
+        self.visible = self.written = self._abandoned = 0
 
-    def look(self) -> None:
-        """Takes what has arrived; waits a moment where nothing has."""
-        visible = _count(self._committed)
-        written = _count(self._all)
+    @property
+    def uncommitted(self) -> int:
+        """Rows of transactions that are open now."""
+        return max(0, self.written - self.visible - self._abandoned)
+
+    def look(self) -> bool:
+        """Takes what has arrived, or waits a moment for it; whether there was anything."""
+        written = _count(self._all.consume(ROWS_AT_ONCE, 0))
+        visible = _count(self._committed.consume(ROWS_AT_ONCE, 0))
         if not visible and not written:
-            written = 0 if self._all.poll(0.01) is None else 1
+            written = _count(self._all.consume(1, WAIT_S))
         self.visible += visible
         self.written += written
+        return bool(visible or written)
+
+    def catch_up(self) -> None:
+        """Until nothing more arrives."""
+        quiet_since = time.monotonic()
+        while time.monotonic() - quiet_since < QUIET_S:
+            if self.look():
+                quiet_since = time.monotonic()
+
+    def abandon(self) -> int:
+        """The writer is dead: what it left uncommitted never becomes visible. Returns how many rows."""
+        rows = self.uncommitted
+        self._abandoned += rows
+        return rows
 
     def close(self) -> None:
         self._committed.close()
@@ -94,7 +116,7 @@ def read_all(servers: str, topic: str) -> list[Record]:
         while partitions:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{topic} could not be read to its end in time")
-            for message in consumer.consume(10_000, 0.05):
+            for message in consumer.consume(ROWS_AT_ONCE, 0.05):
                 error = message.error()
                 if error is None:
                     records.append(_record(message))
@@ -123,10 +145,10 @@ def _consumer(servers: str, isolation: str, **more: object) -> Consumer:
     return Consumer(settings | more)
 
 
-def _count(consumer: Consumer) -> int:
-    return sum(message.error() is None for message in consumer.consume(10_000, 0))
+def _count(messages: list[Message]) -> int:
+    return sum(message.error() is None for message in messages)
 
 
 def _record(message: Message) -> Record:
-    headers = {name: (value or b"").decode() for name, value in message.headers() or []}
-    return Record(message.key(), message.value(), headers)
+    headers = dict(cast("list[tuple[str, bytes]]", message.headers() or []))
+    return Record(message.key(), message.value(), {name: value.decode() for name, value in headers.items()})

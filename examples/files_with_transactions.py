@@ -29,7 +29,6 @@ TIMEOUT_S = 10
     sink="transactions",
     dedupe="value",
     read={"maxOffsetsPerTrigger": "360"},
-    compression="lz4",
 )
 def load_files(urls: DataFrame) -> DataFrame:
     return urls.transform(once.each(rows_of_file))

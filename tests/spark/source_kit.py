@@ -7,10 +7,15 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import confluent_kafka
 import pyarrow as pa
 from confluent_kafka import Producer
 from confluent_kafka import admin as typed_admin
 
+from oncestream.client.cluster import cluster_of
+from oncestream.client.offsets import LATEST, list_offsets
+from oncestream.client.settings import ClientSettings
+from oncestream.client.topic_partition import TopicPartition
 from oncestream.spark.source_options import stream_options
 from oncestream.spark.stream_reader import StreamReader
 
@@ -47,9 +52,7 @@ class Log:
         )
 
     def forget_before(self, topic: str, offset: int, partition: int = 0) -> None:
-        from confluent_kafka import TopicPartition
-
-        self._done(self._admin.delete_records([TopicPartition(topic, partition, offset)]))
+        self._done(self._admin.delete_records([confluent_kafka.TopicPartition(topic, partition, offset)]))
 
     def write(
         self,
@@ -80,6 +83,8 @@ class Log:
             producer.commit_transaction(TIMEOUT_S)
         if ends == "abort":
             producer.abort_transaction(TIMEOUT_S)
+        if ends != "open":
+            wait_for(lambda: self._is_stable(TopicPartition(topic, partition)))
         return producer
 
     def options(self, topic: str | None = None, **options: object) -> dict[str, str]:
@@ -91,6 +96,11 @@ class Log:
 
     def reader(self, topic: str | None = None, **options: object) -> StreamReader:
         return StreamReader(stream_options(self.options(topic, **options)))
+
+    def _is_stable(self, partition: TopicPartition) -> bool:
+        """Whether the markers of what was ended are written: the coordinator does that after its answer."""
+        cluster, latest = cluster_of(ClientSettings.of(self.bootstrap)), {partition: LATEST}
+        return list_offsets(cluster, latest) == list_offsets(cluster, latest, read_committed=False)
 
     @staticmethod
     def _produce(

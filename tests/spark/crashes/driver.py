@@ -107,7 +107,7 @@ class Run:
         return on_step
 
     def _done(self, job: Job, outcome: Outcome) -> None:
-        self._tell(event="outcome", job=job, **{key: value for key, value in outcome._asdict().items()})
+        self._tell(event="outcome", job=job, **outcome._asdict())
 
     def _tell(self, **event: object) -> None:
         with self._lock, Path(self._plan.events).open("a") as file:

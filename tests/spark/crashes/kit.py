@@ -9,16 +9,23 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar, Unpack
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka import admin as typed_admin
 
 from tests.spark.crashes.driver import Plan
 from tests.spark.crashes.family import TAG_VARIABLE, family, send
+from tests.spark.crashes.jobs import Job, World, expected, pipeline_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from oncestream.spark.options import OptionNames
 
 admin: Any = typed_admin
 T = TypeVar("T")
@@ -124,7 +131,7 @@ class Driver:
         self._events.unlink(missing_ok=True)
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - a fixed command
+            self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.crashes.driver", self.plan.to_json()],
                 env=os.environ | {TAG_VARIABLE: self._tag, "PYTHONPATH": path},
                 cwd=self._events.parent,
@@ -172,6 +179,38 @@ class Driver:
         return self._log.read_text()[-3_000:]
 
 
+def small_world(topics: Topics, values: Iterable[str]) -> World:
+    """A world with input for the job SMALL alone."""
+    world = new_world()
+    topics.create(world.small, world.output(Job.SMALL))
+    topics.write(world.small, [Record(value) for value in values])
+    return world
+
+
+def run_small(
+    spark: SparkSession,
+    topics: Topics,
+    world: World,
+    checkpoint: Path,
+    job: Job = Job.SMALL,
+    **changes: Unpack[OptionNames],
+) -> None:
+    """Runs a job over what there is now, in this process."""
+    options: OptionNames = {
+        "bootstrap_servers": topics.bootstrap,
+        "checkpoint": checkpoint,
+        "trigger": "once",
+        **changes,
+    }
+    pipeline_of(world, job).run(spark, **options)
+
+
+def check_small(topics: Topics, world: World, values: Iterable[str]) -> None:
+    """The job SMALL has written all of this exactly once, and its group stands at the input's end."""
+    assert Counter(topics.values(world.output(Job.SMALL))) == expected(Job.SMALL, values, [], [])
+    assert topics.committed(world.pipeline(Job.SMALL), world.small) == topics.ends(world.small)
+
+
 def wait_for(condition: Callable[[], T | None]) -> T:
     """The first true answer, or a failure at the deadline."""
     deadline = time.monotonic() + TIMEOUT_S
@@ -181,5 +220,5 @@ def wait_for(condition: Callable[[], T | None]) -> T:
     return found
 
 
-def new_world(kind: str) -> str:
-    return f"{kind}-{uuid.uuid4().hex[:8]}"
+def new_world() -> World:
+    return World(f"crash-{uuid.uuid4().hex[:8]}")

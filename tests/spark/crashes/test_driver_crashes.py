@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,12 +16,12 @@ from tests.spark.crashes.jobs import BIG_BATCH, SMALL_BATCH, Job, World, check_c
 from tests.spark.crashes.kit import Driver, Record, Topics, new_world, wait_for
 
 BATCHES: Final = 7
-NOON_MS: Final = 1_750_000_000_000
+TODAY_MS: Final = time.time_ns() // 1_000_000  # older records would be deleted
 # Half of the values come twice, far apart.
 SMALL: Final = [f"id-{number % (BATCHES * SMALL_BATCH * 2 // 3)}" for number in range(BATCHES * SMALL_BATCH)]
 PARTNERS: Final = [f"id-{number}" for number in reversed(range(BATCHES * SMALL_BATCH))]
 BIG: Final = [f"row-{number}" for number in range(BATCHES * BIG_BATCH)]
-BIG_TIMES_MS: Final = [NOON_MS + number // 4 * 7 for number in range(len(BIG))]
+BIG_TIMES_MS: Final = [TODAY_MS + number // 4 * 7 for number in range(len(BIG))]
 # In the first batch, then always in one that follows the batch that is run again.
 DEATHS: Final = ((Step.BEGUN, 1), (Step.WRITTEN, 2), (Step.OFFSETS_ADDED, 2), (Step.COMMITTED, 2))
 
@@ -33,7 +35,7 @@ class Survived(NamedTuple):
 @pytest.fixture(scope="module")
 def survived(topics: Topics, tmp_path_factory: pytest.TempPathFactory) -> Survived:
     """Five lives end by SIGKILL, the sixth finishes."""
-    world = World(new_world("crash"))
+    world = new_world()
     topics.create(world.small, world.partners, world.big, *map(world.output, Job))
     topics.write(world.small, [Record(value) for value in SMALL])
     topics.write(world.partners, [Record(value) for value in PARTNERS])
@@ -54,7 +56,7 @@ class _Lives:
 
     def until_death_at(self, step: Step, nth: int) -> None:
         with Driver(self._plan(die_at=step, nth=nth)) as driver:
-            assert driver.wait() == -9, driver.tail()
+            assert driver.wait() == -signal.SIGKILL, driver.tail()
             assert {event["job"] for event in driver.events("step") if event["step"] == step} == set(Job)
             self._note(driver)
 
@@ -68,7 +70,11 @@ class _Lives:
             wait_for(lambda: sum(self._topics.ends(self._world.output(Job.BIG)).values()) > before)
             driver.wait_for_event("finished", len(Job) - 1)
             driver.kill()
-            assert not [event for event in driver.events("outcome") if event["job"] == Job.BIG and not event["skipped"]]
+            assert not [
+                event
+                for event in driver.events("outcome")
+                if event["job"] == Job.BIG and not event["skipped"]
+            ]
             self._note(driver)
         hold.unlink()
 
