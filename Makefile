@@ -8,7 +8,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 .PHONY: help setup demo test test-quick lint format bench lock clean
 
 help:
-	@echo "make demo        start the broker, produce and consume through a real client, show what happened"
+	@echo "make demo        load 3,000 files exactly once with a pipeline that is killed twice on the way, and prove it"
 	@echo "make test        lint, types, layers, and every test"
 	@echo "make test-quick  the fast tests only (inner loop)"
 	@echo "make lint        ruff, mypy --strict, import-linter"
@@ -30,7 +30,7 @@ endif
 	@touch $@
 
 demo: setup
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/python -m examples.demo
 
 test: lint
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup

@@ -98,7 +98,7 @@ def svg_plot(points: Sequence[Point], kills: Sequence[Kill]) -> str:
         parts += [
             f'<line x1="{x(kill.at_s)}" x2="{x(kill.at_s)}" y1="{y(top)}" y2="{y(0)}" '
             f'stroke="{KILL_COLOR}" stroke-width="2" stroke-dasharray="5 4"/>',
-            f'<text x="{x(kill.at_s) + 6}" y="{y(top) + 12}" fill="{KILL_COLOR}">{kill.visible:,} visible, '
-            f"{kill.uncommitted:,} uncommitted</text>",
+            f'<text x="{x(kill.at_s) - 6}" y="{y(top) + 12}" text-anchor="end" fill="{KILL_COLOR}">'
+            f"{kill.visible:,} visible, {kill.uncommitted:,} uncommitted</text>",
         ]
     return "\n".join([*parts, "</svg>"]) + "\n"

@@ -74,8 +74,11 @@ def prove(servers: str, address: str, stands: Mapping[Position, File], story: St
 
 
 def _transaction(record: Record) -> Transaction | None:
-    """The row in a record; None where the key is not its card, which no file can have made."""
-    row = Transaction(**json.loads(record.value or b"{}"))
+    """The row in a record; None for a record that no file can have made."""
+    try:
+        row = Transaction(**json.loads(record.value or b""))
+    except (ValueError, TypeError):
+        return None
     return row if record.key == row.card.encode() else None
 
 
@@ -91,7 +94,7 @@ def _dead_letters(records: Iterable[Record], address: str, stands: Mapping[Posit
     for record in records:
         url = (record.value or b"").decode()
         fault = faults.get(url)
-        right = fault is not None and REASONS[fault] in record.headers["error"]
+        right = fault is not None and REASONS[fault] in record.headers.get("error", "")
         found[fault if right and _origin(record) in positions[url] else None].append(url)
     lines = [
         _compared(

@@ -121,19 +121,31 @@ class Crashes:
         """Kills it when so many rows are visible and others are written but not committed yet."""
         run = self._start()
         try:
-            while watcher.visible < rows_min or not watcher.uncommitted:
-                watcher.look()
-                show()
-                if self._is_over(run):
-                    return False
+            # All that is written is visible; what comes after that is of a transaction that is open.
+            reached = self._looked_until(
+                lambda: watcher.visible >= rows_min and not watcher.uncommitted, watcher, run, show
+            ) and self._looked_until(lambda: watcher.uncommitted > 0, watcher, run, show)
         finally:
             processes = run.kill()
+        if not reached:
+            return False
         self._settle(watcher, show)
         kill = self.story.kills[-1]
         self.console.print(
             f"SIGKILL to all {processes} processes of the pipeline: {kill.visible:,} rows visible,"
             f" {kill.uncommitted:,} more written but not committed"
         )
+        return True
+
+    def _looked_until(
+        self, done: Callable[[], bool], watcher: Watcher, run: PipelineRun, show: Callable[[], None]
+    ) -> bool:
+        """False where the run ended first."""
+        while not done():
+            watcher.look()
+            show()
+            if self._is_over(run):
+                return False
         return True
 
     def _settle(self, watcher: Watcher, show: Callable[[], None]) -> None:
@@ -150,9 +162,7 @@ class Crashes:
     def _run_to_the_end(self, watcher: Watcher, show: Callable[[], None]) -> None:
         run = self._start()
         try:
-            while not self._is_over(run):
-                watcher.look()
-                show()
+            self._looked_until(lambda: False, watcher, run, show)
         finally:
             run.kill()
         deadline = time.monotonic() + SETTLE_S_MAX

@@ -43,22 +43,38 @@ class Record(NamedTuple):
 
 
 def committed(bootstrap: str, topic: str) -> list[Record]:
-    """Every committed record, in the order of offsets per partition; fails where a transaction is open."""
-    consumer = Consumer(
+    """Every committed record, in the order of offsets per partition; fails where a transaction stays open."""
+    ends = log_ends(bootstrap, topic)
+    consumer = _consumer(bootstrap, "read_committed")
+    try:
+        return _read(consumer, topic, {at: end for at, end in ends.items() if end > 0})
+    finally:
+        consumer.close()
+
+
+def log_ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """Ends of the log, markers and what is not committed included."""
+    consumer = _consumer(bootstrap, "read_uncommitted")  # else it answers the last stable offsets
+    try:
+        partitions = consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic].partitions
+        return {
+            at: consumer.get_watermark_offsets(TopicPartition(topic, at), READ_TIMEOUT_S)[1]
+            for at in partitions
+        }
+    finally:
+        consumer.close()
+
+
+def _consumer(bootstrap: str, isolation: str) -> Consumer:
+    return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "reader",
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
         }
     )
-    try:
-        partitions = [TopicPartition(topic, at) for at in consumer.list_topics(topic).topics[topic].partitions]
-        ends = {at.partition: consumer.get_watermark_offsets(at, READ_TIMEOUT_S)[1] for at in partitions}
-        return _read(consumer, topic, {at: end for at, end in ends.items() if end > 0})
-    finally:
-        consumer.close()
 
 
 def _read(consumer: Consumer, topic: str, waiting: dict[int, int]) -> list[Record]:

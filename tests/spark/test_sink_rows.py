@@ -21,7 +21,7 @@ KEYS = ["", "a", "b", "key", "longer key", "ключ", "0123456789abcdef", *(f"u
 
 def test_a_row_keeps_its_key_value_headers_and_time(spark: SparkSession, log: Log) -> None:
     topic = log.topic(1)
-    noon = datetime(2026, 11, 15, 12, 0, 0, 123_000, tzinfo=UTC)
+    noon = datetime(2026, 1, 15, 12, 0, 0, 123_000, tzinfo=UTC)
     content = [
         (b"k", b"v", [("h", b"1"), ("h", None), ("é", b"")], noon, 0),
         (None, b"", [], noon, 0),
@@ -150,9 +150,7 @@ def test_records_as_large_as_the_topic_allows_are_written_and_larger_ones_are_de
     assert sorted(len(record.text) for record in committed(log.bootstrap, big)) == list(sizes[:5])
     letters = committed(log.bootstrap, dead)
     assert sorted(len(record.text) for record in letters) == [2_100, 1_040_000, 3_900_000, 4_100_000, 4_100_000]
-    assert f"larger than max.message.bytes = 2000 of {small!r}" in {r.header("error")[14:] for r in letters} or (
-        any(f"max.message.bytes = 2000 of {small!r}" in record.header("error") for record in letters)
-    )
+    assert any(f"max.message.bytes = 2000 of {small!r}" in record.header("error") for record in letters)
 
 
 def test_a_dead_letter_too_large_for_its_topic_is_cut_and_says_how_long_it_was(

@@ -117,7 +117,8 @@ def _headers(sink: Sink, kind: DataType) -> Column:
 
 def _origin(types: dict[str, DataType]) -> Column | None:
     """Where a row came from: what `each` kept, or the source's own columns where the rows still have them."""
-    if "origin" in types:
+    kept = types.get("origin")
+    if isinstance(kept, StructType) and kept.fieldNames() == ORIGIN.fieldNames():
         return F.col("origin").cast(ORIGIN)
     if not all(name in types for name in _ORIGIN_COLUMNS):
         return None

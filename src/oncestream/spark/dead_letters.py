@@ -50,11 +50,8 @@ def _record(
 def _facts(letter: DeadLetter, pipeline: str, batch: str) -> Headers:
     facts = {"error": letter.reason[:REASON_CHARS_MAX], "pipeline": pipeline, "batch": batch}
     if letter.origin is not None:
-        facts |= {
-            "origin.topic": str(letter.origin.topic),
-            "origin.partition": str(letter.origin.partition),
-            "origin.offset": str(letter.origin.offset),
-        }
+        place = letter.origin._asdict()
+        facts |= {f"origin.{name}": str(content) for name, content in place.items() if content is not None}
     return [(name, content.encode()) for name, content in facts.items()]
 
 

@@ -142,7 +142,7 @@ class ExactlyOnce:
             try:
                 self._transactions.commit()
             except Exception as error:
-                if not self._took(batch):
+                if not self._took(batch, begun):
                     self._warn(batch, attempt, error)
                     continue
             done = time.monotonic()
@@ -186,12 +186,9 @@ class ExactlyOnce:
         except ProducerFenced as error:
             raise self._fenced() from error
 
-    def _took(self, batch: Batch) -> bool:
+    def _took(self, batch: Batch, begun: float) -> bool:
         """Whether a commit whose answer never came was made: a new epoch ends all doubt, the marker tells."""
-        try:
-            self._transactions.fence_abort(self.timeout_ms)
-        except ProducerFenced as error:
-            raise self._fenced() from error
+        self._fence_abort(begun)
         cluster, pipeline = self.parts.cluster, self.parts.sink.pipeline
         if batch.run is not None:
             return read_record(cluster, run_key(pipeline, batch.run)) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from oncestream.spark.columns import ORIGIN, RECORD
 
 ROWS_MAX: Final = 10_000  # in one batch of output
-_TEXT_COLUMNS: Final = ("key", "value")
+_PLACE: Final = (("topic", str), ("partition", int), ("offset", int))
 
 EachFunction = Callable[[Row], object]
 
@@ -136,15 +137,22 @@ def _dead(error: Exception, origin: dict[str, Any]) -> _Results:
 
 
 def _origin(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the row came from and what it was; a row that is no record is told as JSON."""
     kept = content.get("origin")
     if isinstance(kept, dict):
         return kept
-    origin = {name: content.get(name) for name in ("topic", "partition", "offset")}
-    return origin | {name: _bytes_or_none(content.get(name)) for name in _TEXT_COLUMNS}
+    origin: dict[str, Any] = {name: _only(content.get(name), kind) for name, kind in _PLACE}
+    origin["key"] = _bytes(_only(content.get("key"), str | bytes))
+    if "value" in content and isinstance(content["value"], str | bytes | None):
+        origin["value"] = _bytes(content["value"])
+    else:
+        origin["value"] = json.dumps(content, default=str, ensure_ascii=False).encode()
+    return origin
 
 
-def _bytes_or_none(value: object) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else None
+def _only(value: Any, kind: Any) -> Any:
+    """A user's own column may have the name of one of ours."""
+    return value if isinstance(value, kind) else None
 
 
 def _bytes(value: Any) -> Any:

@@ -31,6 +31,7 @@ POLL_S: Final = 0.02
 class Plan:
     """`die_at`: all pipelines meet at this step of the nth batch they write in this run, then all is killed.
 
+    `hold`: a file made before the first batch of the job BIG is written: see `jobs.Hold`.
     `pause_at`: step at which a job waits, in its nth batch, until the file `go` is there.
     """
 
@@ -92,6 +93,8 @@ class Run:
 
         def on_step(step: Step, batch: int) -> None:
             seen[step] += 1
+            if plan.hold and job is Job.BIG and step is Step.BEGUN:
+                Path(plan.hold).touch()
             self._tell(event="step", job=job, step=step, batch=batch)
             if seen[step] != plan.nth:
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from oncestream.spark.pipeline import Pipeline
 
 WINDOW_S: Final = 10
+TASKS: Final = 4
 HELD_TASK: Final = 1
 POLL_S: Final = 0.02
 SMALL_BATCH: Final = 100
-BIG_BATCH: Final = 12_000  # more than the planner reads by itself: one task per partition
+BIG_BATCH: Final = 12_000  # more than the planner reads by itself: tasks do
 
 
 class Job(StrEnum):
@@ -73,22 +74,26 @@ class World:
 
 def pipeline_of(world: World, job: Job, hold: Path | None = None) -> Pipeline:
     """`hold`: while this file is there, one task of the job BIG stops before its first row."""
-    names = {"name": world.pipeline(job), "sink": world.output(job)}
-    small, big = {"maxOffsetsPerTrigger": str(SMALL_BATCH)}, {"maxOffsetsPerTrigger": str(BIG_BATCH)}
+    source: str | dict[str, str] = world.small
+    transform: Callable[..., DataFrame] = upper
+    batch = SMALL_BATCH
     match job:
-        case Job.SMALL:
-            return once.pipeline(source=world.small, read=small, **names)(upper)
         case Job.BIG:
-            return once.pipeline(source=world.big, read=big, **names)(
-                lambda rows: upper(rows).mapInArrow(Hold(hold), "value string")
-            )
+            source, batch = world.big, BIG_BATCH
+            transform = lambda rows: upper(rows).mapInArrow(Hold(hold), "value string")  # noqa: E731
         case Job.COUNTS:
-            return once.pipeline(source=world.big, read=big, output_mode="update", **names)(counts)
+            source, transform, batch = world.big, counts, BIG_BATCH
         case Job.JOIN:
-            sources = {"left": world.small, "right": world.partners}
-            return once.pipeline(source=sources, read=small, **names)(joined)
-        case Job.UNIQUE:
-            return once.pipeline(source=world.small, read=small, dedupe="value", **names)(upper)
+            source, transform = {"left": world.small, "right": world.partners}, joined
+    decorate = once.pipeline(
+        name=world.pipeline(job),
+        source=source,
+        sink=world.output(job),
+        read={"maxOffsetsPerTrigger": str(batch), "minPartitions": str(TASKS)},
+        output_mode="update" if job is Job.COUNTS else "append",
+        dedupe="value" if job is Job.UNIQUE else None,
+    )
+    return decorate(transform)
 
 
 def upper(rows: DataFrame) -> DataFrame:

@@ -86,7 +86,7 @@ class Topics:
     def values(self, topic: str) -> list[str]:
         """Every committed record; fails where an open transaction hides the rest."""
         waiting = {partition: end for partition, end in self.ends(topic).items() if end > 0}
-        consumer = self._consumer()
+        consumer: Any = self._consumer()
         consumer.assign([TopicPartition(topic, partition, 0) for partition in waiting])
         found: list[str] = []
         deadline = time.monotonic() + TIMEOUT_S
@@ -94,13 +94,13 @@ class Topics:
             while waiting:
                 assert time.monotonic() < deadline, f"{topic}: {waiting} not readable"
                 for message in consumer.consume(10_000, 0.2):
-                    if message.error() is None:
+                    error = message.error()
+                    if error is None:
                         found.append(message.value().decode())
-                    elif message.error().code() == KafkaError._PARTITION_EOF:
-                        if message.offset() >= waiting.get(message.partition(), 0):
-                            waiting.pop(message.partition(), None)
-                    else:
-                        raise AssertionError(message.error())
+                    elif error.code() != KafkaError._PARTITION_EOF:
+                        raise AssertionError(error)
+                    elif message.offset() >= waiting.get(message.partition(), 0):
+                        waiting.pop(message.partition(), None)
         finally:
             consumer.close()
         return found
@@ -191,18 +191,14 @@ def run_small(
     spark: SparkSession,
     topics: Topics,
     world: World,
-    checkpoint: Path,
+    folder: Path,
     job: Job = Job.SMALL,
     **changes: Unpack[OptionNames],
 ) -> None:
-    """Runs a job over what there is now, in this process."""
-    options: OptionNames = {
-        "bootstrap_servers": topics.bootstrap,
-        "checkpoint": checkpoint,
-        "trigger": "once",
-        **changes,
-    }
-    pipeline_of(world, job).run(spark, **options)
+    """Runs a job over what there is now, in this process; `folder` is its checkpoint."""
+    base: OptionNames = {"bootstrap_servers": topics.bootstrap, "checkpoint": folder, "trigger": "once"}
+    base.update(changes)
+    pipeline_of(world, job).run(spark, **base)
 
 
 def check_small(topics: Topics, world: World, values: Iterable[str]) -> None:

@@ -63,7 +63,6 @@ class _Lives:
     def until_death_between_tasks(self) -> None:
         """One task stands still while another's rows are in the log, then all is killed."""
         hold = self._folder / "hold"
-        hold.touch()
         before = sum(self._topics.ends(self._world.output(Job.BIG)).values())
         with Driver(self._plan(hold=str(hold))) as driver:
             wait_for(hold.with_suffix(".held").exists)

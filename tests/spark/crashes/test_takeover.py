@@ -83,7 +83,6 @@ def test_of_two_drivers_at_once_the_older_one_ends(
 ) -> None:
     world = small_world(topics, ROWS)
     newer_spark = spark.newSession()
-    _register_source(newer_spark)
 
     def committed() -> bool:
         return topics.committed(world.pipeline(Job.SMALL), world.small) == topics.ends(world.small)
@@ -101,9 +100,3 @@ def test_of_two_drivers_at_once_the_older_one_ends(
             query.stop()
         newer.result(120)
     check_small(topics, world, ROWS + MORE)
-
-
-def _register_source(spark: SparkSession) -> None:
-    from oncestream.spark.source import OncestreamSource
-
-    spark.dataSource.register(OncestreamSource)

@@ -1,0 +1,1 @@
+"""Pipelines on clusters of Spark and Kafka, and beside Spark's own connector."""

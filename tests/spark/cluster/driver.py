@@ -1,0 +1,150 @@
+"""The program of a driver that runs one job after another: jobs come in as lines of JSON, what happens goes out so."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+import oncestream as once
+from oncestream.errors import OncestreamError
+from oncestream.spark import spread
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POLL_S: Final = 0.02
+ROWS_BEFORE_HOLD: Final = 30_000  # more than one request's worth: some of them are written by then
+JVM_SOURCE: Final = "kafka"
+
+
+class Kind(StrEnum):
+    UPPER = "upper"
+    HOLD = "hold"  # rows stay in their partitions; the first task stops half-way
+    SHUFFLE = "shuffle"  # all rows go to one task of a second stage, which stops half-way
+    FROM_JVM = "from jvm"  # Spark's own connector reads
+    TO_JVM = "to jvm"  # Spark's own connector writes
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One job. While the file `hold` is there, the job's task waits, and says so in the file `held`."""
+
+    kind: str
+    bootstrap: str
+    source: str
+    sink: str
+    checkpoint: str
+    hold: str = ""
+    name: str = ""
+    read: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def main(master: str, settings: dict[str, str]) -> None:
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    spread.DRIVER_ROWS_MAX = 0  # type: ignore[misc]
+    spark = once.session("tests of clusters", master=master, settings=settings)
+    tell(event="up")
+    for line in sys.stdin:
+        work = Work(**json.loads(line))
+        try:
+            run(spark, work)
+        except Exception as error:  # the test is told of whatever it was
+            text = str(error) if isinstance(error, OncestreamError) else repr(error)
+            tell(event="error", kind=type(error).__name__, text=text)
+        else:
+            tell(event="finished")
+    spark.stop()
+
+
+def run(spark: SparkSession, work: Work) -> None:
+    if work.kind == Kind.TO_JVM:
+        rows = source("oncestream")(spark, work).select("key", "value")
+        writer = rows.writeStream.format(JVM_SOURCE).option("kafka.bootstrap.servers", work.bootstrap)
+        writer = writer.option("topic", work.sink).option("checkpointLocation", work.checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return
+    read = source(JVM_SOURCE if work.kind == Kind.FROM_JVM else "oncestream")
+    pipeline = once.pipeline(
+        source=lambda spark: read(spark, work),
+        sink=work.sink,
+        name=work.name,
+        bootstrap_servers=work.bootstrap,
+        checkpoint=work.checkpoint,
+        trigger="once",
+        on_outcome=lambda outcome: tell(event="outcome", **outcome._asdict()),
+    )(lambda rows: transformed(rows, work))
+    pipeline.run(spark)
+
+
+def source(format: str) -> Callable[[SparkSession, Work], DataFrame]:  # noqa: A002
+    def read(spark: SparkSession, work: Work) -> DataFrame:
+        reader = spark.readStream.format(format).option("kafka.bootstrap.servers", work.bootstrap)
+        given = {"subscribe": work.source, "startingOffsets": "earliest"}
+        return reader.options(**(given | work.read)).load()
+
+    return read
+
+
+def transformed(rows: DataFrame, work: Work) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    upper = rows.select(F.upper(F.col("value").cast("string")).alias("value"))
+    match work.kind:
+        case Kind.HOLD:
+            return upper.mapInArrow(Hold(work.hold, 0), "value string")
+        case Kind.SHUFFLE:
+            return upper.repartition(1).mapInArrow(Hold(work.hold, 0), "value string")
+        case _:
+            return upper
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Passes rows on; one task waits half-way as long as a file is there, and says where it runs."""
+
+    file: str
+    task: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        count = 0
+        for batch in batches:
+            yield batch
+            count += batch.num_rows
+            if count >= ROWS_BEFORE_HOLD and context.partitionId() == self.task:
+                self._wait()
+
+    def _wait(self) -> None:
+        hold = Path(self.file)
+        if not hold.exists():
+            return
+        # The folder of an executor of a local cluster is named after its id.
+        told = hold.with_suffix(".telling")
+        told.write_text(json.dumps({"worker": os.getpid(), "executor": Path.cwd().name}))
+        told.rename(hold.with_suffix(".held"))
+        while hold.exists():
+            time.sleep(POLL_S)
+
+
+def tell(**event: Any) -> None:
+    print(json.dumps(event), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(sys.argv[2]))
