@@ -5,11 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from benchmarks.peers import Peer
 
 
 class Target(NamedTuple):
@@ -75,7 +73,7 @@ class Load:
     """A measurement that gives one figure for each of its rows; peers are named as in the rows."""
 
     title: str
-    run: Callable[[Peer], Sequence[float]]
+    run: Callable[[Any], Sequence[float]]  # takes a peer: a broker, or a system that runs a pipeline
     figures: Sequence[Sequence[Row]]  # figures[i]: the rows that the i-th figure of a run belongs to
     repetitions: int = 3
     warm_ups: int = 1
@@ -85,7 +83,7 @@ class Load:
         return list(dict.fromkeys(name for row in rows for name in (row.kafka, row.ours) if name is not None))
 
 
-def compare(loads: Sequence[Load], peers: Mapping[str, Peer]) -> dict[str, str]:
+def compare(loads: Sequence[Load], peers: Mapping[str, Any]) -> dict[str, str]:
     """Run every load; gives the failures by title, so that one of them does not cost the others."""
     failures: dict[str, str] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -102,7 +100,7 @@ def compare(loads: Sequence[Load], peers: Mapping[str, Peer]) -> dict[str, str]:
     return failures
 
 
-def _one_round(load: Load, repetition: int, peers: Mapping[str, Peer], tell: Callable[[str], None]) -> None:
+def _one_round(load: Load, repetition: int, peers: Mapping[str, Any], tell: Callable[[str], None]) -> None:
     names = load.peer_names()
     # Who goes first alternates, so that neither always meets the other's dirty pages.
     for name in names if repetition % 2 == 0 else reversed(names):

@@ -28,11 +28,19 @@ PLOT_PX: Final = 420
 DECADES: Final = 2.0  # the plot runs from a ratio of 1/100 to 100
 
 
-def report(title: str, name: str, rows: Sequence[Row], failures: Mapping[str, str], scale: float) -> None:
+def report(
+    title: str,
+    name: str,
+    rows: Sequence[Row],
+    failures: Mapping[str, str],
+    scale: float,
+    *,
+    others: str = "Kafka's",
+) -> None:
     """Print the table and write results/<name>.json and results/<name>.svg."""
     console = Console()
     console.width = max(console.width, WIDTH_MIN)
-    console.print(_table(title, [row for row in rows if row.measured]))
+    console.print(_table(title, others, [row for row in rows if row.measured]))
     for load, reason in failures.items():
         console.print(f"[red]could not be measured: {load}: {reason}")
     RESULTS.mkdir(exist_ok=True)
@@ -40,13 +48,13 @@ def report(title: str, name: str, rows: Sequence[Row], failures: Mapping[str, st
         json.dumps(_document(title, rows, failures) | {"scale": scale}, indent=2) + "\n"
     )
     compared = [(row, row.ratio) for row in rows if row.measured and row.ratio is not None]
-    (RESULTS / f"{name}.svg").write_text(_plot(title, compared))
+    (RESULTS / f"{name}.svg").write_text(_plot(f"{title}: ours / {others}", compared))
     console.print(f"kept in {RESULTS / name}.json and .svg")
 
 
-def _table(title: str, rows: Sequence[Row]) -> Table:
-    table = Table(title=title, caption="medians; ratio = ours / Kafka's")
-    for heading in ("what", "unit", "ours", "Kafka's", "ratio", "target", ""):
+def _table(title: str, others: str, rows: Sequence[Row]) -> Table:
+    table = Table(title=title, caption=f"medians; ratio = ours / {others}")
+    for heading in ("what", "unit", "ours", others, "ratio", "target", ""):
         table.add_column(heading, justify="left" if heading in {"what", "unit"} else "right", no_wrap=True)
     for row in rows:
         verdict = {None: "", True: "[green]met", False: "[red]missed"}[row.met]
@@ -93,7 +101,7 @@ def _plot(title: str, rows: Sequence[tuple[Row, float]]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{LABEL_PX + PLOT_PX + 80}" height="{height}" '
         'font-family="sans-serif" font-size="12">',
-        f'<text x="8" y="18" font-size="14">{escape(title)}: ours / Apache Kafka\'s, log scale</text>',
+        f'<text x="8" y="18" font-size="14">{escape(title)}, log scale</text>',
         f'<line x1="{_x(1)}" x2="{_x(1)}" y1="{BAR_PX}" y2="{height - BAR_PX}" stroke="#999"/>',
     ]
     for index, (row, ratio) in enumerate(rows):

@@ -36,6 +36,8 @@ def main() -> int:
     arguments.add_argument("--output", type=Path, default=OUTPUT, help="folder of the plot and the logs")
     given = arguments.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
+    for old in given.output.glob("run-*.log"):
+        old.unlink()
     console = Console()
     console.width = max(console.width, WIDTH_MIN)
     random = Random(SEED)

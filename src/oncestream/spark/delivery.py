@@ -87,22 +87,27 @@ class Parts:
             if record is not None:
                 key, content = record
                 outlet.write_to(progress_partition(self.cluster, key), progress_row(key, content))
-            return {TopicPartition(each.topic, each.partition) for each in outlet.finish().written}
+            rest = outlet.finish()
+            self._check_count(rest, batch, 0)
+            return {TopicPartition(each.topic, each.partition) for each in rest.written}
         finally:
             outlet.close()
 
     def _check_dead_letters(self, report: Report, batch: Batch) -> None:
-        if len(report.dead) > self.dead_letters_max:
-            raise TooManyDeadLetters(
-                batch=batch.name,
-                pipeline=self.sink.pipeline,
-                dead=len(report.dead),
-                limit=self.dead_letters_max,
-                first=report.dead[0].reason,
-            )
+        self._check_count(report, batch, self.dead_letters_max)
         if any(each.topic == self.sink.dead_topic for each in report.written) and report.dead:
             reason = f"its rows and its dead letters both go to {self.sink.dead_topic!r}"
             raise BadPipeline(pipeline=self.sink.pipeline, reason=reason)
+
+    def _check_count(self, report: Report, batch: Batch, limit: int) -> None:
+        if len(report.dead) > limit:
+            raise TooManyDeadLetters(
+                batch=batch.name,
+                pipeline=self.sink.pipeline,
+                dead=f"at least {len(report.dead)}",  # a writer that finds too many stops there
+                limit=limit,
+                first=report.dead[0].reason,
+            )
 
 
 def _progress_record(pipeline: str, batch: Batch) -> tuple[str, dict[str, Any]] | None:
@@ -261,7 +266,9 @@ class AtMostOnce:
         report = Report([], [])
         try:
             report = parts.spread.write(df, None, batch.rows_in)
-            parts.write_rest(report, batch._replace(others=[]), None)
+            parts.write_dead_letters(report, batch, None)
+        except (TooManyDeadLetters, BadPipeline):
+            raise
         except Exception as error:
             LOG.error(
                 "pipeline=%s batch=%d rows may be lost, as at-most-once allows: %s",
@@ -285,9 +292,7 @@ def _commit_to_group(parts: Parts, batch: Batch) -> None:
 
 def _is_final(error: Exception) -> bool:
     """Running it again would not help."""
-    return isinstance(error, TooManyDeadLetters | BadPipeline) or any(
-        sign in str(error) for sign in (TooManyDeadLetters.__name__, JOB_CANCELLED)
-    )
+    return isinstance(error, TooManyDeadLetters | BadPipeline) or JOB_CANCELLED in str(error)
 
 
 def _reason(error: Exception) -> str:

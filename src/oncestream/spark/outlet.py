@@ -10,7 +10,6 @@ from oncestream.client.cluster import Cluster
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.transactions import Producer, Transactions, idempotent_producer
 from oncestream.client.writing import Writer, Written
-from oncestream.errors import TooManyDeadLetters
 from oncestream.spark.routing import Refused, Router, Share
 from oncestream.spark.shapes import TopicShapes
 from oncestream.spark.sink import Sink
@@ -79,7 +78,6 @@ class Outlet:
     ) -> None:
         self._router = Router(sink, shapes, share)
         self._shapes = shapes
-        self._sink = sink
         self._dead: list[DeadLetter] = []
         self._dead_letters_max = dead_letters_max
         self._joined: set[TopicPartition] = set()
@@ -109,6 +107,11 @@ class Outlet:
         assert shape is not None, f"{to.topic} was there a moment ago"
         self._writer.write(to, rows, batch_bytes_max=shape.message_bytes_max)
 
+    @property
+    def gives_up(self) -> bool:
+        """More rows were refused than a batch may have: it will be aborted, the rest need not be written."""
+        return len(self._dead) > self._dead_letters_max
+
     def finish(self) -> Report:
         """Waits until everything is acknowledged."""
         return Report(self._writer.flush(), self._dead)
@@ -117,16 +120,7 @@ class Outlet:
         self._writer.close()
 
     def _refuse(self, refused: Refused) -> None:
-        dead = [dead_letter_of(row, refused.reason) for row in refused.rows.to_pylist()]
-        self._dead += dead
-        if len(self._dead) > self._dead_letters_max:
-            raise TooManyDeadLetters(
-                batch="?",
-                pipeline=self._sink.pipeline,
-                dead=f"at least {len(self._dead)}",
-                limit=self._dead_letters_max,
-                first=self._dead[0].reason,
-            )
+        self._dead += [dead_letter_of(row, refused.reason) for row in refused.rows.to_pylist()]
 
 
 def dead_letter_of(row: dict[str, Any], reason: str | None) -> DeadLetter:

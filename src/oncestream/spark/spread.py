@@ -77,6 +77,8 @@ class Spread:
         try:
             for rows in table.combine_chunks().to_batches():
                 outlet.write(rows)
+                if outlet.gives_up:
+                    break
             return outlet.finish()
         finally:
             outlet.close()

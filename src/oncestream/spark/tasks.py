@@ -59,6 +59,8 @@ class WriteTask:
         try:
             for rows in batches:
                 outlet.write(rows)
+                if outlet.gives_up:
+                    break
             yield report_to_arrow(outlet.finish())
         finally:
             outlet.close()

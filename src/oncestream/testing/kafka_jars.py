@@ -30,10 +30,11 @@ TOOL_OPTIONS: Final = (
 
 
 class JarSet(NamedTuple):
-    """Maven artifacts, as group:artifact:version, that are fetched together with all they need."""
+    """Maven artifacts, as group:artifact:version, that are fetched together, with all they need or without."""
 
     name: str
     artifacts: tuple[str, ...]
+    alone: bool = False
 
 
 LOGGING: Final = "org.slf4j:slf4j-simple:1.7.36"
@@ -46,6 +47,17 @@ KAFKA: Final = JarSet(
     ),
 )
 KAFKA_STREAMS: Final = JarSet("kafka-streams", (f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}", LOGGING))
+# Spark's own connector: alone, since the rest of Spark is there and the parents of these cannot all be fetched.
+SPARK_CONNECTOR: Final = JarSet(
+    "spark-connector",
+    (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.1",
+        "org.apache.commons:commons-pool2:2.12.0",
+    ),
+    alone=True,
+)
 
 
 def run_tool(
@@ -111,9 +123,10 @@ def _fetch(home: Path, jars: JarSet) -> None:
 
 
 def _pom(jars: JarSet) -> str:
+    others = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     dependencies = "".join(
         f"    <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version></dependency>\n"
+        f"<version>{version}</version>{others if jars.alone else ''}</dependency>\n"
         for group, artifact, version in (coordinates.split(":") for coordinates in jars.artifacts)
     )
     return f"""\

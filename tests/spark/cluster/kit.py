@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from tests.broker.kit import is_readable
 from tests.spark.cluster.driver import Work
 from tests.spark.crashes.family import TAG_VARIABLE, family, send
 
@@ -42,6 +42,7 @@ class Driver:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                bufsize=0,
                 start_new_session=True,
             )
 
@@ -94,7 +95,9 @@ class Driver:
 
     def _next(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        assert is_readable(self._process.stdout, DEADLINE_S), f"nothing came in time: {self.tail()}"
+        poller = select.poll()
+        poller.register(self._process.stdout, select.POLLIN)
+        assert poller.poll(DEADLINE_S * 1000), f"nothing came in time: {self.tail()}"
         line = self._process.stdout.readline()
         assert line, f"the driver ended: {self.tail()}"
         told: dict[str, Any] = json.loads(line)

@@ -1,0 +1,167 @@
+"""`oncestream pipeline run`: a file with pipelines, as a process: what it says, how it ends, how it goes on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Producer
+
+from oncestream.cli.pipeline import load_pipeline
+from oncestream.errors import BadPipelineFile
+from tests.conftest import Target
+from tests.spark.sink_kit import new_name, texts
+
+TIMEOUT_S = 200
+FILE = """\
+import oncestream as once
+
+@once.pipeline(source="{name}-in", sink="{name}-out", name="{name}", checkpoint="{folder}/checkpoint")
+def upper(rows):
+    return rows.selectExpr("upper(cast(value as string)) as value")
+
+def refuse(row):
+    raise ValueError("no good")
+
+@once.pipeline(source="{name}-in", sink="{name}-other", name="{name}-strict", dead_letters_max=0,
+               checkpoint="{folder}/strict")
+def strict(rows):
+    return rows.transform(once.each(refuse))
+"""
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+class Ended(NamedTuple):
+    exit_code: int
+    out: str
+    err: str
+
+
+class Place:
+    """A file of pipelines, a topic it reads and one it writes."""
+
+    def __init__(self, folder: Path, bootstrap: str) -> None:
+        self.name = new_name()
+        self.bootstrap = bootstrap
+        self.file = folder / "pipelines.py"
+        self.file.write_text(FILE.format(name=self.name, folder=folder))
+        self._folder = folder
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+
+    def write(self, *values: str) -> None:
+        for value in values:
+            self._producer.produce(f"{self.name}-in", value)
+        assert self._producer.flush(TIMEOUT_S) == 0
+
+    def out(self) -> list[str]:
+        return texts(self.bootstrap, f"{self.name}-out")
+
+    def start(self, pipeline: str, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "oncestream.cli.main", "pipeline", "run", f"{self.file}:{pipeline}"]
+        return subprocess.Popen(
+            [*command, "--bootstrap", self.bootstrap, "--cluster", "local[2]", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self._folder,
+        )
+
+    def run(self, pipeline: str, *arguments: str) -> Ended:
+        return ended(self.start(pipeline, *arguments))
+
+
+def ended(process: subprocess.Popen[str]) -> Ended:
+    try:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        process.kill()
+    return Ended(process.returncode, out, err)
+
+
+@pytest.fixture
+def place(tmp_path: Path, embedded: Target) -> Iterator[Place]:
+    place = Place(tmp_path, embedded.bootstrap_servers)
+    place.write("a", "b")
+    yield place
+
+
+@pytest.mark.slow
+def test_once_reads_what_there_is_and_the_next_run_goes_on(place: Place) -> None:
+    first = place.run("upper", "--once")
+    assert first.exit_code == 0, first.err
+    assert f"pipeline={place.name} batch=0 rows=2 dead=0" in first.out
+    assert place.out() == ["A", "B"]
+    place.write("c")
+    second = place.run("upper", "--once", "--quiet", "--delivery", "exactly-once")
+    assert (second.exit_code, second.out) == (0, ""), second.err
+    assert place.out() == ["A", "B", "C"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_in_good_order_and_the_next_run_goes_on(place: Place, number: signal.Signals) -> None:
+    running = place.start("upper")
+    assert running.stdout is not None
+    assert "rows=2" in running.stdout.readline()
+    running.send_signal(number)
+    stopped = ended(running)
+    assert stopped.exit_code == 0, stopped.err
+    assert "stopped; what is committed stays" in stopped.out
+    assert "Traceback" not in stopped.err
+    place.write("c")
+    assert place.run("upper", "--once").exit_code == 0
+    assert place.out() == ["A", "B", "C"]
+
+
+@pytest.mark.slow
+def test_a_pipeline_that_fails_says_why_and_what_to_do(place: Place) -> None:
+    failed = place.run("strict", "--once")
+    assert failed.exit_code == 5
+    told = failed.err.strip().splitlines()[-2:]
+    assert told[0].startswith(f"error: batch 0 of pipeline '{place.name}-strict' has ")
+    assert told[0].endswith("dead letters, 0 are allowed; the first: ValueError: no good")
+    assert told[1].startswith("what to do: nothing of the batch was committed")
+    assert "Traceback" not in failed.err
+
+
+def test_a_file_that_is_not_there_ends_with_code_2_and_no_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "oncestream.cli.main", "pipeline", "run", str(tmp_path / "none.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {tmp_path}/none.py cannot be run: there is no such file")
+    assert "Traceback" not in done.stderr
+
+
+FILES = [
+    ("x = (", "", "SyntaxError"),
+    ("1 / 0", "", "ZeroDivisionError: division by zero"),
+    ("x = 1", "", "it holds 0 pipelines; those in it: none"),
+    (FILE, "", "it holds 2 pipelines; those in it: strict, upper"),
+    (FILE, ":lower", "it holds no pipeline 'lower'; those in it: strict, upper"),
+]
+
+
+@pytest.mark.parametrize(("content", "name", "reason"), FILES)
+def test_a_file_without_the_pipeline_says_what_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, name: str, reason: str
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "file.py").write_text(content.format(name="n", folder=tmp_path))
+    with pytest.raises(BadPipelineFile) as raised:
+        load_pipeline(f"{tmp_path}/file.py{name}")
+    assert reason in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["upper", "n-strict"])
+def test_a_pipeline_is_found_by_its_function_or_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "file.py").write_text(FILE.format(name="n", folder=tmp_path))
+    assert load_pipeline(f"{tmp_path}/file.py:{name}").name in ("n", "n-strict")

@@ -1,0 +1,30 @@
+"""Tests of clusters are slow and share one worker: Spark's own tests, or those with Java."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.spark.cluster.kit import Driver
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+            if not item.get_closest_marker("java"):
+                item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="module")
+def local_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """A driver with two executors, each a JVM with one core. Fetches of shuffled rows are small ones."""
+    settings = {"spark.reducer.maxSizeInFlight": "256k", "spark.sql.shuffle.partitions": "2"}
+    folder = tmp_path_factory.mktemp("local-cluster")
+    with Driver(folder, "local-cluster[2,1,1024]", settings) as driver:
+        yield driver
