@@ -98,7 +98,8 @@ def _job(system: System, records: int) -> Iterator[Job]:
     try:
         yield job
     finally:
-        AdminClient({"bootstrap.servers": system.bootstrap}).delete_topics([job.sink])[job.sink].result()
+        admin = AdminClient({"bootstrap.servers": system.bootstrap})
+        admin.delete_topics([job.sink])[job.sink].result(TOPIC_TIMEOUT_S)
 
 
 @cache

@@ -50,12 +50,12 @@ WINDOWS_QUICK: Final = {"20 s after the start": Window(20, 30), "warm": Window(4
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="a fifth of the load and one repetition, for a look"
+        "--quick", action="store_true", help="a quarter of the load and one repetition, for a look"
     )
     parser.add_argument("--only", help="only systems whose name contains this, beside ours")
     parser.add_argument("--no-growth", action="store_true", help="leave out how figures grow with the load")
     options = parser.parse_args()
-    scale = 0.2 if options.quick else 1.0
+    scale = 0.25 if options.quick else 1.0
     repetitions = 1 if options.quick else 3
     kafka, embedded = Kafka("Kafka"), Oncestream("embedded", durability="fsync")
     with running(kafka, embedded):
@@ -141,7 +141,7 @@ def comparisons(
         ),
         Load(
             "throughput",
-            partial(loads.throughput, warm_up=max(records // 2, 100_000), records=records),
+            partial(loads.throughput, warm_up=max(records // 2, 250_000), records=records),
             [
                 rows("throughput", "records/s", {name: Target(x) for name, x in THROUGHPUT_TARGETS.items()}),
                 rows("peak memory", "MB", {}, Target(below=1200)),
@@ -183,7 +183,7 @@ def growth_systems(kafka: str) -> dict[str, System]:
         System(
             f"executors: {count}",
             kafka,
-            own_program("oncestream_pipeline.py", "500000", f"local-cluster[{count},1,1024]"),
+            own_program("oncestream_pipeline.py", "250000", f"local-cluster[{count},1,1024]"),
         )
         for count in EXECUTORS
     ]
@@ -198,7 +198,7 @@ EXECUTORS: Final = (1, 2)
 def growth(scale: float, repetitions: int) -> list[Load]:
     """Throughput of ours by size of the load, each against the smallest."""
     records = int(1_000_000 * scale)
-    run = partial(loads.throughput, warm_up=max(records // 2, 100_000), records=records)
+    run = partial(loads.throughput, warm_up=max(records // 2, 250_000), records=records)
 
     def rates(system: System) -> tuple[float]:
         return run(system)[:1]

@@ -14,7 +14,7 @@ from oncestream.spark.write import write
 
 def main() -> None:
     bootstrap, source, sink, name, *options = sys.argv[1:]
-    rows_per_batch, master = [*options, *("500000", "local[*]")[len(options) :]]
+    rows_per_batch, master = [*options, *("250000", "local[*]")[len(options) :]]
     spark = session(name, master=master)
     values = (
         spark.readStream.format("oncestream")

@@ -52,6 +52,7 @@ class Place:
         self.file = folder / "pipelines.py"
         self.file.write_text(FILE.format(name=self.name, folder=folder))
         self._folder = folder
+        self._started: list[subprocess.Popen[str]] = []
         self._producer = Producer({"bootstrap.servers": bootstrap})
 
     def write(self, *values: str) -> None:
@@ -64,23 +65,27 @@ class Place:
 
     def start(self, pipeline: str, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "oncestream.cli.main", "pipeline", "run", f"{self.file}:{pipeline}"]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*command, "--bootstrap", self.bootstrap, "--cluster", "local[2]", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=self._folder,
         )
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        for process in self._started:
+            process.kill()
+            process.communicate()
 
     def run(self, pipeline: str, *arguments: str) -> Ended:
         return ended(self.start(pipeline, *arguments))
 
 
 def ended(process: subprocess.Popen[str]) -> Ended:
-    try:
-        out, err = process.communicate(timeout=TIMEOUT_S)
-    finally:
-        process.kill()
+    out, err = process.communicate(timeout=TIMEOUT_S)
     return Ended(process.returncode, out, err)
 
 
@@ -89,6 +94,7 @@ def place(tmp_path: Path, embedded: Target) -> Iterator[Place]:
     place = Place(tmp_path, embedded.bootstrap_servers)
     place.write("a", "b")
     yield place
+    place.close()
 
 
 @pytest.mark.slow
@@ -105,7 +111,9 @@ def test_once_reads_what_there_is_and_the_next_run_goes_on(place: Place) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_it_in_good_order_and_the_next_run_goes_on(place: Place, number: signal.Signals) -> None:
+def test_a_signal_stops_it_in_good_order_and_the_next_run_goes_on(
+    place: Place, number: signal.Signals
+) -> None:
     running = place.start("upper")
     assert running.stdout is not None
     assert "rows=2" in running.stdout.readline()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack, cast
 
@@ -12,7 +13,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 import oncestream as once
 from oncestream.spark.batch import Outcome
-from oncestream.spark.options import OptionNames
+from oncestream.spark.options import OptionNames, Options
+from oncestream.spark.write import start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,27 +146,27 @@ def stream(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> D
 class Run:
     """A streaming pipeline that is run, as often as a test likes, over all there is."""
 
-    def __init__(self, bootstrap: str, checkpoint: Path, topic: str | None, **options: Unpack[OptionNames]) -> None:
+    def __init__(
+        self, bootstrap: str, folder: Path, topic: str | None, **options: Unpack[OptionNames]
+    ) -> None:
         self.name = new_name()
         self.outcomes: list[Outcome] = []
         self._bootstrap = bootstrap
-        self._checkpoint = checkpoint
+        self._checkpoint = folder
         self._topic = topic
         self._options = options
 
     def over(self, df: DataFrame, **changes: Unpack[OptionNames]) -> list[Outcome]:
         """What became of the batches of this run."""
-        from oncestream.spark.options import Options
-        from oncestream.spark.write import start
-
-        given: OptionNames = {
-            "bootstrap_servers": self._bootstrap,
-            "checkpoint": self._checkpoint,
-            "trigger": "once",
-            "on_outcome": self.outcomes.append,
-        }
+        given = Options(
+            bootstrap_servers=self._bootstrap,
+            checkpoint=self._checkpoint,
+            trigger="once",
+            on_outcome=self.outcomes.append,
+        )
+        options = replace(replace(given, **self._options), **changes)
         before = len(self.outcomes)
-        streaming, query = start(df, self.name, self._topic, Options(**{**given, **self._options, **changes}))
+        streaming, query = start(df, self.name, self._topic, options)
         try:
             streaming.awaitTermination()
         except Exception as error:

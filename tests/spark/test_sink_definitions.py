@@ -93,8 +93,8 @@ def test_rows_without_any_topic_are_refused(spark: SparkSession, embedded_log: L
 def test_a_batch_needs_a_run_and_a_stream_takes_none(spark: SparkSession, embedded_log: Log) -> None:
     with pytest.raises(BadPipeline, match="a batch DataFrame needs run="):
         once.write(rows(spark, [], "value string"), pipeline=new_name(), topic="nowhere")
+    df = stream(spark, embedded_log.bootstrap, "nowhere")
     with pytest.raises(BadPipeline, match="run= is for batch DataFrames"):
-        df = stream(spark, embedded_log.bootstrap, "nowhere")
         once.write(df, pipeline=new_name(), topic="nowhere", run="1")
 
 
@@ -124,7 +124,9 @@ def test_rows_and_dead_letters_cannot_go_to_the_same_topic(spark: SparkSession, 
         load(df, embedded_log.bootstrap, topic, dead_letters=topic)
 
 
-def test_a_pipeline_whose_function_returns_no_dataframe_says_so(spark: SparkSession, embedded_log: Log) -> None:
+def test_a_pipeline_whose_function_returns_no_dataframe_says_so(
+    spark: SparkSession, embedded_log: Log
+) -> None:
     @once.pipeline(source=embedded_log.topic(1), sink="nowhere", bootstrap_servers=embedded_log.bootstrap)
     def forgets_to_return(rows: DataFrame) -> DataFrame:
         return None  # type: ignore[return-value]
@@ -134,7 +136,9 @@ def test_a_pipeline_whose_function_returns_no_dataframe_says_so(spark: SparkSess
 
 
 def test_a_source_that_is_no_stream_is_refused(spark: SparkSession, embedded_log: Log) -> None:
-    @once.pipeline(source=lambda spark: spark.range(1), sink="nowhere", bootstrap_servers=embedded_log.bootstrap)
+    @once.pipeline(
+        source=lambda spark: spark.range(1), sink="nowhere", bootstrap_servers=embedded_log.bootstrap
+    )
     def reads_a_table(rows: DataFrame) -> DataFrame:
         return rows
 

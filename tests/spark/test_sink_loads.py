@@ -18,7 +18,9 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 def test_a_run_is_loaded_once_however_often_it_is_asked_for(spark: SparkSession, log: Log) -> None:
     topic, pipeline = log.topic(3), new_name()
-    df = spark.range(0, 1_000, numPartitions=5).selectExpr("cast(id as string) as key", "cast(id as string) as value")
+    df = spark.range(0, 1_000, numPartitions=5).selectExpr(
+        "cast(id as string) as key", "cast(id as string) as value"
+    )
     first = load(df, log.bootstrap, topic, pipeline=pipeline, run="monday")
     again = load(df, log.bootstrap, topic, pipeline=pipeline, run="monday")
     assert (first.rows, first.skipped) == (1_000, False)

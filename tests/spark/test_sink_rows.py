@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +21,7 @@ KEYS = ["", "a", "b", "key", "longer key", "ключ", "0123456789abcdef", *(f"u
 
 def test_a_row_keeps_its_key_value_headers_and_time(spark: SparkSession, log: Log) -> None:
     topic = log.topic(1)
-    noon = datetime(2026, 1, 15, 12, 0, 0, 123_000, tzinfo=UTC)
+    noon = datetime.now(UTC).replace(microsecond=123_000) - timedelta(hours=1)
     content = [
         (b"k", b"v", [("h", b"1"), ("h", None), ("é", b"")], noon, 0),
         (None, b"", [], noon, 0),
@@ -103,9 +103,7 @@ def test_a_function_chooses_the_partition_and_a_row_it_fails_on_is_a_dead_letter
         return int(row["value"][-1:]) % partitions
 
     content = [(str(number),) for number in range(40)] + [("x",)]
-    done = load(
-        rows(spark, content, "value string"), embedded_log.bootstrap, topic, partition_by=last_digit
-    )
+    done = load(rows(spark, content, "value string"), embedded_log.bootstrap, topic, partition_by=last_digit)
     found = committed(embedded_log.bootstrap, topic)
     assert (done.rows, done.dead) == (40, 1)
     assert {record.text: record.partition for record in found} == {str(n): n % 10 % 5 for n in range(40)}
@@ -125,6 +123,7 @@ def test_rows_are_compressed_as_asked(spark: SparkSession, log: Log, codec: str)
 def test_rows_go_to_the_topics_their_column_names(spark: SparkSession, log: Log) -> None:
     topics = [log.topic(partitions) for partitions in (1, 2, 3)]
     missing, dead = f"{topics[0]}-missing", log.topic(1)
+    content: list[tuple[str | None, str, str]]
     content = [(topics[number % 3], f"k{number}", str(number)) for number in range(300)]
     content += [(missing, "k", "astray"), (None, "k", "nowhere")]
     done = load(
@@ -149,7 +148,13 @@ def test_records_as_large_as_the_topic_allows_are_written_and_larger_ones_are_de
     assert [len(record.text) for record in committed(log.bootstrap, small)] == [1, 1_900]
     assert sorted(len(record.text) for record in committed(log.bootstrap, big)) == list(sizes[:5])
     letters = committed(log.bootstrap, dead)
-    assert sorted(len(record.text) for record in letters) == [2_100, 1_040_000, 3_900_000, 4_100_000, 4_100_000]
+    assert sorted(len(record.text) for record in letters) == [
+        2_100,
+        1_040_000,
+        3_900_000,
+        4_100_000,
+        4_100_000,
+    ]
     assert any(f"max.message.bytes = 2000 of {small!r}" in record.header("error") for record in letters)
 
 
@@ -162,6 +167,31 @@ def test_a_dead_letter_too_large_for_its_topic_is_cut_and_says_how_long_it_was(
     assert dead.header("truncated") == "2000000"
     assert set(dead.text) == {"y"}
     assert 1_000_000 < len(dead.text) < 1_048_588
+
+
+def test_a_record_of_a_time_that_the_topic_does_not_take_is_a_dead_letter(
+    spark: SparkSession, log: Log
+) -> None:
+    topic = log.topic(1, message_timestamp_before_max_ms="7200000")
+    now = datetime.now(UTC)
+    content = [("now", now), ("none", None), ("old", now - timedelta(hours=1))]
+    content += [("too old", now - timedelta(hours=3)), ("ahead", now + timedelta(hours=2))]
+    done = load(rows(spark, content, "value string, timestamp timestamp"), log.bootstrap, topic)
+    assert (done.rows, done.dead) == (3, 2)
+    assert texts(log.bootstrap, topic) == ["none", "now", "old"]
+    letters = {record.text: record.header("error") for record in dead_rows(log.bootstrap, topic)}
+    assert letters.keys() == {"too old", "ahead"}
+    assert letters["ahead"].startswith(f"{topic!r} takes no record of that time (message.timestamp.before")
+
+
+def test_a_record_without_a_key_for_a_compacted_topic_is_a_dead_letter(spark: SparkSession, log: Log) -> None:
+    topic = log.topic(1, cleanup_policy="compact")
+    content = [("k", "good"), (None, "bad")]
+    done = load(rows(spark, content, "key string, value string"), log.bootstrap, topic)
+    assert (done.rows, done.dead) == (1, 1)
+    (dead,) = dead_rows(log.bootstrap, topic)
+    assert dead.text == "bad"
+    assert dead.header("error") == f"{topic!r} is compacted: it takes no record without a key"
 
 
 def test_a_partition_that_is_not_there_makes_a_dead_letter(spark: SparkSession, log: Log) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from oncestream.client.cluster import cluster_of
 from oncestream.client.offsets import committed_offsets
 from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
+from oncestream.errors import TooManyDeadLetters
 from oncestream.spark.batch import Step
 from oncestream.spark.progress import pipeline_key, read_record
 from tests.spark.sink_kit import Run, committed, new_name, stream, texts
@@ -65,6 +67,32 @@ def test_each_delivery_keeps_its_promise_over_a_crash(
     assert _group_offset(log, run.name, source) == 3
 
 
+def test_too_many_dead_letters_stop_a_pipeline_that_promises_less(
+    spark: SparkSession, embedded_log: Log, tmp_path: Path
+) -> None:
+    for delivery in ("at-least-once", "at-most-once"):
+        source, sink = embedded_log.topic(1), embedded_log.topic(1)
+        embedded_log.write(source, ["a", "b"])
+        df = stream(spark, embedded_log.bootstrap, source).selectExpr("value", "'bad' as error")
+        run = Run(embedded_log.bootstrap, tmp_path / delivery, sink, delivery=delivery, dead_letters_max=1)
+        with pytest.raises(TooManyDeadLetters, match="1 are allowed; the first: bad"):
+            run.over(df)
+
+
+def test_files_read_at_most_once_keep_their_progress_in_kafka(
+    spark: SparkSession, embedded_log: Log, tmp_path: Path
+) -> None:
+    sink, inbox = embedded_log.topic(1), tmp_path / "in"
+    inbox.mkdir()
+    (inbox / "1.txt").write_text("a\nb\n")
+    run = Run(embedded_log.bootstrap, tmp_path / "checkpoint", sink, delivery="at-most-once")
+    run.over(spark.readStream.text(str(inbox)))
+    assert texts(embedded_log.bootstrap, sink) == ["a", "b"]
+    record = read_record(cluster_of(ClientSettings.of(embedded_log.bootstrap)), pipeline_key(run.name))
+    assert record is not None
+    assert len(record["sources"]) == 1
+
+
 def test_a_failed_attempt_is_run_again_in_the_same_batch(
     spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
@@ -98,9 +126,10 @@ def test_repetitions_are_remembered_as_long_as_asked(
 ) -> None:
     source, sink = embedded_log.topic(1), embedded_log.topic(1)
     run = Run(embedded_log.bootstrap, tmp_path, sink, dedupe="key", dedupe_within="10 seconds")
+    begun_ms = int(time.time() - 3600) * 1000  # records of long ago would be deleted
     for second, value in ((0, "first"), (5, "soon"), (60, "other"), (61, "late")):
         key = "other" if value == "other" else "k"
-        embedded_log.write(source, [value], key=key, time_ms=1_700_000_000_000 + second * 1000)
+        embedded_log.write(source, [value], key=key, time_ms=begun_ms + second * 1000)
         run.over(stream(spark, embedded_log.bootstrap, source))
     assert texts(embedded_log.bootstrap, sink) == ["first", "late", "other"]
 
@@ -198,7 +227,8 @@ def test_tasks_that_keep_partitions_write_without_a_shuffle(
     spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
     source, sink = _many_keys(log, partitions=4), log.topic(4)
-    (done,) = Run(log.bootstrap, tmp_path, sink).over(stream(spark, log.bootstrap, source))
+    df = stream(spark, log.bootstrap, source, minPartitions="4")
+    (done,) = Run(log.bootstrap, tmp_path, sink).over(df)
     assert done.path == "tasks"
     assert _content(log, sink) == _content(log, source)
 
@@ -223,7 +253,8 @@ def test_tasks_that_write_to_one_partition_are_found_out_and_the_batch_is_shuffl
 ) -> None:
     """As many tasks as partitions look like a map that keeps them, but these rows change places."""
     source, sink = _many_keys(log, partitions=4), log.topic(4)
-    df = stream(spark, log.bootstrap, source).selectExpr("key", "value", "cast(offset % 4 as int) as partition")
+    kept = stream(spark, log.bootstrap, source, minPartitions="4")
+    df = kept.selectExpr("key", "value", "cast(offset % 4 as int) as partition")
     (done,) = Run(log.bootstrap, tmp_path, sink).over(df)
     assert done.path == "tasks, shuffled"
     assert done.attempts == 2

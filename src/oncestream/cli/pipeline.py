@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from oncestream.spark.pipeline import Pipeline
 
 MODULE_NAME: Final = "__oncestream_pipelines__"
+# What goes wrong is told by the pipeline, in one line: Spark would add pages of Java.
+SPARK_SETTINGS: Final = {"spark.log.level": "FATAL"}
 
 app = typer.Typer(help="Exactly-once pipelines on Spark.", no_args_is_help=True)
 
@@ -55,13 +57,15 @@ def run(
     logging.basicConfig(
         level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     signal.signal(signal.SIGTERM, _interrupt)
     from oncestream.spark.session import session
 
     servers = bootstrap or pipeline.options.servers
     with PipelineScreen(pipeline.name, servers, pipeline.options.settings, quiet=quiet) as screen:
         try:
-            pipeline.run(session(pipeline.name, master=cluster), on_outcome=screen.show, **changes)
+            spark = session(pipeline.name, master=cluster, settings=SPARK_SETTINGS)
+            pipeline.run(spark, on_outcome=screen.show, **changes)
         except KeyboardInterrupt:
             screen.say("stopped; what is committed stays, the next start goes on from there")
 

@@ -71,10 +71,12 @@ class Parts:
     dead_letters_max: int
     on_step: OnStep
 
-    def write_rest(self, report: Report, batch: Batch, producer: Producer | None) -> set[TopicPartition]:
+    def write_rest(
+        self, report: Report, batch: Batch, producer: Producer | None, *, progress: bool = True
+    ) -> set[TopicPartition]:
         """Dead letters, and a progress record where the group's offsets cannot tell the progress."""
         self._check_dead_letters(report, batch)
-        record = _progress_record(self.sink.pipeline, batch)
+        record = _progress_record(self.sink.pipeline, batch) if progress else None
         if not report.dead and record is None:
             return set()
         sink = replace(self.sink, topic=self.sink.dead_topic, partition_by=PartitionBy.AUTO)
@@ -266,7 +268,7 @@ class AtMostOnce:
         report = Report([], [])
         try:
             report = parts.spread.write(df, None, batch.rows_in)
-            parts.write_dead_letters(report, batch, None)
+            parts.write_rest(report, batch, None, progress=False)
         except (TooManyDeadLetters, BadPipeline):
             raise
         except Exception as error:

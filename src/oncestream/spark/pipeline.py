@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -41,14 +42,17 @@ class Pipeline:
     def run(self, spark: SparkSession | None = None, **changes: Unpack[OptionNames]) -> None:
         """Runs it until it ends: with trigger="once" when everything there is was read."""
         streaming, query = self._start(spark, changes)
+        # In a thread of its own: a signal that reaches a thread which waits for Java breaks the way to Java.
+        waiting = ThreadPoolExecutor(1, thread_name_prefix=self.name)
         try:
-            streaming.awaitTermination()
+            waiting.submit(streaming.awaitTermination).result()
         except Exception as error:
             if query.error is not None:
                 raise query.error from error
             raise
         finally:
             streaming.stop()
+            waiting.shutdown()
             query.close()
 
     def _start(self, spark: SparkSession | None, changes: OptionNames) -> tuple[StreamingQuery, Query]:

@@ -23,7 +23,7 @@ from oncestream.errors import RequestTimedOut, UnknownTopic
 from oncestream.records.murmur2 import key_hash
 
 TOPIC: Final = "oncestream.progress"
-PARTITIONS: Final = 8
+PROGRESS_TOPIC: Final = NewTopic(TOPIC, partitions=8, configs={"cleanup.policy": "compact"})
 STABLE_WAIT_S: Final = 120.0
 STABLE_POLL_S: Final = 0.02
 
@@ -94,8 +94,7 @@ def progress_partition(cluster: Cluster, key: str) -> TopicPartition:
     try:
         partitions = cluster.partitions_of([TOPIC])[TOPIC]
     except UnknownTopic:
-        topic = NewTopic(TOPIC, partitions=PARTITIONS, configs={"cleanup.policy": "compact"})
-        create_topics(cluster, [topic], exist_ok=True)
+        create_topics(cluster, [PROGRESS_TOPIC], exist_ok=True)
         partitions = cluster.partitions_of([TOPIC])[TOPIC]
     return TopicPartition(TOPIC, key_hash(key.encode()) % partitions)
 

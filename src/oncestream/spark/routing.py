@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ import pyarrow.compute as pc
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.records.arrow_encode import partition_of_keys, record_sizes
 from oncestream.records.batch import HEADER_SIZE
-from oncestream.spark.shapes import Shape, TopicShapes
+from oncestream.spark.shapes import TIME_LIMITS, Shape, TopicShapes
 from oncestream.spark.sink import PartitionBy, Partitioner, Sink
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOWHERE: Final = -1
+INT64_MAX: Final = 2**63 - 1
 RECORD_OVERHEAD_BYTES_MAX: Final = 64  # of a record without headers
 
 
@@ -86,11 +88,17 @@ class Router:
             yield names[code], of_topic
 
     def _by_partition(self, topic: str, shape: Shape, rows: pa.RecordBatch) -> Iterator[Rows | Refused]:
-        rows, large = split_off(rows, _too_large(rows, shape.message_bytes_max))
-        if large.num_rows:
-            yield Refused(
-                large, f"the record is larger than max.message.bytes = {shape.message_bytes_max} of {topic!r}"
-            )
+        for is_refused, reason in (
+            (
+                _too_large,
+                f"the record is larger than max.message.bytes = {shape.message_bytes_max} of {topic!r}",
+            ),
+            (_keyless, f"{topic!r} is compacted: it takes no record without a key"),
+            (_out_of_time, f"{topic!r} takes no record of that time ({TIME_LIMITS})"),
+        ):
+            rows, refused = split_off(rows, is_refused(rows, shape))
+            if refused.num_rows:
+                yield Refused(refused, reason)
         if rows.num_rows and not isinstance(self._sink.partition_by, PartitionBy):
             yield from self._by_function(topic, shape, rows, self._sink.partition_by)
         elif rows.num_rows:
@@ -177,16 +185,34 @@ def _errors(rows: pa.RecordBatch) -> NDArray[np.bool_] | None:
     return cast("NDArray[np.bool_]", rows.column("error").is_valid().to_numpy(zero_copy_only=False))
 
 
-def _too_large(rows: pa.RecordBatch, message_bytes_max: int) -> NDArray[np.bool_] | None:
+def _too_large(rows: pa.RecordBatch, shape: Shape) -> NDArray[np.bool_] | None:
     if "headers" not in rows.schema.names:
         largest = sum(
             pc.max(pc.binary_length(rows.column(name))).as_py() or 0
             for name in ("key", "value")
             if name in rows.schema.names
         )
-        if largest + RECORD_OVERHEAD_BYTES_MAX + HEADER_SIZE <= message_bytes_max:
+        if largest + RECORD_OVERHEAD_BYTES_MAX + HEADER_SIZE <= shape.message_bytes_max:
             return None
-    return record_sizes(rows) + HEADER_SIZE > message_bytes_max
+    return record_sizes(rows) + HEADER_SIZE > shape.message_bytes_max
+
+
+def _keyless(rows: pa.RecordBatch, shape: Shape) -> NDArray[np.bool_] | None:
+    if not shape.needs_key:
+        return None
+    if "key" not in rows.schema.names:
+        return np.ones(rows.num_rows, np.bool_)
+    return cast("NDArray[np.bool_]", rows.column("key").is_null().to_numpy(zero_copy_only=False))
+
+
+def _out_of_time(rows: pa.RecordBatch, shape: Shape) -> NDArray[np.bool_] | None:
+    if "timestamp" not in rows.schema.names or rows.column("timestamp").null_count == rows.num_rows:
+        return None
+    now_ms = int(time.time() * 1000)
+    times = pc.divide(rows.column("timestamp").cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 1000)
+    times_ms: NDArray[np.int64] = pc.fill_null(times, now_ms).to_numpy(zero_copy_only=False)
+    latest_ms = min(now_ms + shape.time_after_max_ms, INT64_MAX)
+    return (times_ms < now_ms - shape.time_before_max_ms) | (times_ms > latest_ms)
 
 
 def _int32(values: NDArray[Any]) -> NDArray[np.int32]:

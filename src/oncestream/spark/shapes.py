@@ -1,4 +1,4 @@
-"""What a writer must know of a topic: how many partitions it has and how large a record may be."""
+"""What a writer must know of a topic: how many partitions it has and which records it takes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ from oncestream.errors import NotAuthorized, UnknownTopic
 KEPT_S: Final = 30.0
 MESSAGE_BYTES_MAX_DEFAULT: Final = 1_048_588
 _MESSAGE_BYTES_MAX: Final = "max.message.bytes"
+_BEFORE: Final = "message.timestamp.before.max.ms"
+_AFTER: Final = "message.timestamp.after.max.ms"
+TIME_LIMITS: Final = f"{_BEFORE}, {_AFTER}"
+_NO_LIMIT: Final = 2**63 - 1
 
 
 class Shape(NamedTuple):
     partitions: int
-    message_bytes_max: int
+    message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT
+    needs_key: bool = False
+    # How far a record's own time may lie behind and ahead of the clock.
+    time_before_max_ms: int = _NO_LIMIT
+    time_after_max_ms: int = _NO_LIMIT
 
 
 class TopicShapes:
@@ -40,7 +48,14 @@ class TopicShapes:
         except UnknownTopic:
             return None
         try:
-            limit = topic_configs(self._cluster, [topic])[topic].get(_MESSAGE_BYTES_MAX)
+            configs = topic_configs(self._cluster, [topic])[topic]
         except NotAuthorized:
-            limit = None
-        return Shape(partitions, int(limit) if limit else MESSAGE_BYTES_MAX_DEFAULT)
+            return Shape(partitions)
+        has_own_time = configs.get("message.timestamp.type") != "LogAppendTime"
+        return Shape(
+            partitions,
+            int(configs.get(_MESSAGE_BYTES_MAX) or MESSAGE_BYTES_MAX_DEFAULT),
+            "compact" in (configs.get("cleanup.policy") or ""),
+            int(configs.get(_BEFORE) or _NO_LIMIT) if has_own_time else _NO_LIMIT,
+            int(configs.get(_AFTER) or _NO_LIMIT) if has_own_time else _NO_LIMIT,
+        )

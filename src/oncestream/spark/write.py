@@ -11,10 +11,10 @@ from typing import Final, Unpack
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from oncestream.client.admin import NewTopic, create_topics
+from oncestream.client.admin import NewTopic, create_topics, describe_topics
 from oncestream.client.cluster import Cluster
 from oncestream.client.settings import ClientSettings
-from oncestream.errors import BadPipeline, UnknownTopic
+from oncestream.errors import BadPipeline
 from oncestream.spark.batch import Outcome
 from oncestream.spark.checkpoint import Checkpoint
 from oncestream.spark.columns import sink_columns
@@ -22,6 +22,7 @@ from oncestream.spark.delivery import AtLeastOnce, AtMostOnce, Deliver, ExactlyO
 from oncestream.spark.load import load
 from oncestream.spark.options import CONTINUOUS, ONCE, OptionNames, Options
 from oncestream.spark.plan import sources_of
+from oncestream.spark.progress import PROGRESS_TOPIC
 from oncestream.spark.query import Query
 from oncestream.spark.session import check_session, ship_package
 from oncestream.spark.shapes import TopicShapes
@@ -164,9 +165,9 @@ def _checkpoint_location(df: DataFrame, pipeline: str, options: Options) -> str:
 
 
 def _make_topics(cluster: Cluster, sink: Sink) -> None:
-    """Topics that are missing are made, with the broker's own defaults."""
-    for topic in filter(None, (sink.topic, sink.dead_topic)):
-        try:
-            cluster.partitions_of([topic])
-        except UnknownTopic:
-            create_topics(cluster, [NewTopic(topic)], exist_ok=True)
+    """Topics that are missing are made; those of the user with the broker's own defaults."""
+    wanted = [NewTopic(name) for name in (sink.topic, sink.dead_topic) if name is not None]
+    # To ask for a topic by name would wait for it, as one that was just made may not be known everywhere.
+    there = {topic.name for topic in describe_topics(cluster)}
+    missing = [topic for topic in (*wanted, PROGRESS_TOPIC) if topic.name not in there]
+    create_topics(cluster, missing, exist_ok=True)

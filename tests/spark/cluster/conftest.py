@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def local_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """A driver with two executors, each a JVM with one core. Fetches of shuffled rows are small ones."""
-    settings = {"spark.reducer.maxSizeInFlight": "256k", "spark.sql.shuffle.partitions": "2"}
+    settings = {"spark.reducer.maxSizeInFlight": "64k", "spark.shuffle.readHostLocalDisk": "false"}
     folder = tmp_path_factory.mktemp("local-cluster")
     with Driver(folder, "local-cluster[2,1,1024]", settings) as driver:
         yield driver

@@ -7,13 +7,11 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-import pyarrow as pa
 
 import oncestream as once
 from oncestream.errors import OncestreamError
@@ -23,7 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POLL_S: Final = 0.02
-ROWS_BEFORE_HOLD: Final = 30_000  # more than one request's worth: some of them are written by then
+HELD_TASK: Final = 0
+ROWS_BEFORE_HOLD: Final = 45_000  # several requests' worth: most of them are written by then
 JVM_SOURCE: Final = "kafka"
 
 
@@ -84,6 +83,7 @@ def run(spark: SparkSession, work: Work) -> None:
         bootstrap_servers=work.bootstrap,
         checkpoint=work.checkpoint,
         trigger="once",
+        partition_by=Hold(work.hold) if work.hold else "auto",
         on_outcome=lambda outcome: tell(event="outcome", **outcome._asdict()),
     )(lambda rows: transformed(rows, work))
     pipeline.run(spark)
@@ -102,37 +102,27 @@ def transformed(rows: DataFrame, work: Work) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     upper = rows.select(F.upper(F.col("value").cast("string")).alias("value"))
-    match work.kind:
-        case Kind.HOLD:
-            return upper.mapInArrow(Hold(work.hold, 0), "value string")
-        case Kind.SHUFFLE:
-            return upper.repartition(1).mapInArrow(Hold(work.hold, 0), "value string")
-        case _:
-            return upper
+    return upper.repartition(1) if work.kind == Kind.SHUFFLE else upper
 
 
-@dataclass(frozen=True, slots=True)
 class Hold:
-    """Passes rows on; one task waits half-way as long as a file is there, and says where it runs."""
+    """Chooses partitions, and so runs in the worker that writes: as long as a file is there, one of them waits."""
 
-    file: str
-    task: int
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._count = 0
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        count = 0
-        for batch in batches:
-            yield batch
-            count += batch.num_rows
-            if count >= ROWS_BEFORE_HOLD and context.partitionId() == self.task:
-                self._wait()
+    def __call__(self, row: dict[str, Any], partitions: int) -> int:
+        self._count += 1
+        if self._count == ROWS_BEFORE_HOLD:
+            self._wait()
+        return int(row["value"].split()[0]) % partitions
 
     def _wait(self) -> None:
-        hold = Path(self.file)
-        if not hold.exists():
+        from pyspark import TaskContext
+
+        hold, context = Path(self._file), TaskContext.get()
+        if context is None or context.partitionId() != HELD_TASK or not hold.exists():
             return
         # The folder of an executor of a local cluster is named after its id.
         told = hold.with_suffix(".telling")

@@ -13,7 +13,7 @@ from tests.spark.cluster.kit import Driver, Hold, wait_for
 from tests.spark.sink_kit import committed, log_ends, new_name
 from tests.spark.source_kit import Log
 
-ROWS = 120_000
+ROWS = 160_000
 FILLER = "x" * 60
 
 
@@ -32,9 +32,11 @@ def value_of(number: int) -> str:
 
 def held_job(driver: Driver, log: Log, kind: Kind, source: str, partitions: int) -> tuple[Work, Hold]:
     hold, name = Hold(driver.folder), new_name()
+    # Many shuffled blocks: when the reading task stops, some of them are not fetched yet.
+    read = {"minPartitions": "16"} if kind is Kind.SHUFFLE else {}
     checkpoint = str(driver.folder / name)
     return (
-        Work(kind, log.bootstrap, source, log.topic(partitions), checkpoint, str(hold.file), name),
+        Work(kind, log.bootstrap, source, log.topic(partitions), checkpoint, str(hold.file), name, read),
         hold,
     )
 

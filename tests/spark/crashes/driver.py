@@ -32,7 +32,7 @@ class Plan:
     """`die_at`: all pipelines meet at this step of the nth batch they write in this run, then all is killed.
 
     `hold`: a file made before the first batch of the job BIG is written: see `jobs.Hold`.
-    `pause_at`: step at which a job waits, in its nth batch, until the file `go` is there.
+    `pause_at`: step at which a job waits, in its nth batch, until the file `go`.<job> is there.
     """
 
     bootstrap: str
@@ -104,7 +104,7 @@ class Run:
                 time.sleep(MEET_S)  # the signal comes
             if step == plan.pause_at.get(job):
                 self._tell(event="paused", job=job)
-                while not Path(plan.go).exists():
+                while not Path(f"{plan.go}.{job}").exists():
                     time.sleep(POLL_S)
 
         return on_step
