@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker of pytest-xdist, and so one Spark, for all that needs no Java; the rest is where Kafka is."""
+    for item in items:
+        if HERE in item.path.parents and not item.get_closest_marker("java"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from oncestream.spark.session import session

@@ -19,8 +19,6 @@ from tests.spark.source_kit import Log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 NOON = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)  # records of long ago would be deleted
 
 

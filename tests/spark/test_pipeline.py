@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from oncestream.spark.pipeline import Pipeline
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 Runner = Callable[["Pipeline", str], None]
 
 

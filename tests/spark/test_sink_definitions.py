@@ -15,8 +15,6 @@ from tests.spark.source_kit import Log
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 SCHEMAS = [
     ("key string", "no column 'value', only key"),
     ("value int", "column 'value' is int, it must be string or binary"),

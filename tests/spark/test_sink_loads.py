@@ -13,8 +13,6 @@ from tests.spark.source_kit import Log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def test_a_run_is_loaded_once_however_often_it_is_asked_for(spark: SparkSession, log: Log) -> None:
     topic, pipeline = log.topic(3), new_name()

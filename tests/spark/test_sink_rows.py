@@ -14,8 +14,6 @@ from tests.spark.source_kit import TIMEOUT_S, Log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 KEYS = ["", "a", "b", "key", "longer key", "ключ", "0123456789abcdef", *(f"user-{n}" for n in range(60))]
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.state import GroupState
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 class Crash(Exception):
     """What a test raises at a step of a batch."""

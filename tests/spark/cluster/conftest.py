@@ -1,4 +1,4 @@
-"""Tests of clusters are slow and share one worker: Spark's own tests, or those with Java."""
+"""Tests of clusters are slow; a driver with two executors for those that need no other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.slow)
-            if not item.get_closest_marker("java"):
-                item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="module")

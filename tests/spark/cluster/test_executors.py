@@ -27,7 +27,8 @@ def source(log: Log) -> str:
 
 
 def value_of(number: int) -> str:
-    return f"{number} {FILLER}"
+    """All of one length, so that a second run's batches have the first one's sequence numbers, whatever is in them."""
+    return f"{number:06d} {FILLER}"
 
 
 def held_job(driver: Driver, log: Log, kind: Kind, source: str, partitions: int) -> tuple[Work, Hold]:
