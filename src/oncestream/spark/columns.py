@@ -64,7 +64,11 @@ def sink_columns(df: DataFrame, sink: Sink) -> DataFrame:
     if sink.topic is None:
         columns.append(F.col("topic").cast("string").alias("topic"))
     if "partition" in types and sink.partition_by in (PartitionBy.AUTO, PartitionBy.COLUMN):
-        columns.append(_checked(sink, "partition", types, (IntegerType, LongType, ShortType)).cast("int"))
+        _checked(sink, "partition", types, (IntegerType, LongType, ShortType))
+        # What does not fit is no partition of any topic: that row becomes a dead letter.
+        fits = F.col("partition").between(-(2**31), 2**31 - 1)
+        number = F.when(~fits, F.lit(-1)).otherwise(F.col("partition"))
+        columns.append(number.cast("int").alias("partition"))
     if "headers" in types:
         columns.append(_headers(sink, types["headers"]))
     if "timestamp" in types:

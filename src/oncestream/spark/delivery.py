@@ -41,7 +41,7 @@ from oncestream.spark.progress import (
 )
 from oncestream.spark.shapes import MESSAGE_BYTES_MAX_DEFAULT, TopicShapes
 from oncestream.spark.sink import PartitionBy, Sink
-from oncestream.spark.spread import Spread
+from oncestream.spark.spread import Spread, TwoWritersError
 
 TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000  # brokers refuse more unless told otherwise
 TRACEBACK: Final = "Traceback (most recent call last):"
@@ -134,14 +134,15 @@ class ExactlyOnce:
 
     def run(self, df: DataFrame, batch: Batch) -> Outcome:
         started = time.monotonic()
-        for attempt in range(1, self.attempts_max + 1):
+        for attempt in range(1, self.attempts_max + 2):
             begun = time.monotonic()
             try:
                 report = self._write(df, batch)
             except Exception as error:
                 # EndTxn was not sent: nothing of this epoch can become visible.
                 self._fence_abort(begun)
-                if attempt == self.attempts_max or _is_final(error):
+                shuffles_now = isinstance(error, TwoWritersError)  # at most once: no fault of the batch
+                if (attempt >= self.attempts_max and not shuffles_now) or _is_final(error):
                     raise self._failed(batch, attempt, error) from error
                 self._warn(batch, attempt, error)
                 continue

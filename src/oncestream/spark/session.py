@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from oncestream.errors import UnsafeSparkSetting
-from oncestream.spark.class_archive import class_archive_options
 from oncestream.spark.java import find_java
+from oncestream.spark.jvm_start import java_options, start_jvm
 from oncestream.spark.shipping import is_in_process, ship_package
 from oncestream.spark.worker_start import worker_python
 
@@ -64,14 +61,14 @@ def session(
     for name, needed in REQUIRED.items():
         _require(name, settings.get(name, needed))
     python = _python(master)
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-    Thread(target=_import_ahead, daemon=True).start()
     with _environment(master, python):
-        builder = SparkSession.builder.master(master).appName(app_name)
-        for name, value in _settings(master, settings).items():
-            builder = builder.config(name, value)
-        spark = builder.getOrCreate()
+        conf = SparkConf().setMaster(master).setAppName(app_name)
+        conf.setAll(list(_settings(master, settings).items()))
+        start_jvm(conf)
+        spark = SparkSession.builder.config(conf=conf).getOrCreate()
     check_session(spark)
     from oncestream.spark.source import OncestreamSource
 
@@ -86,12 +83,6 @@ def check_session(spark: SparkSession) -> None:
         _require(name, conf.get(name, default) or default)
 
 
-def _import_ahead() -> None:
-    """What the driver imports as soon as the JVM is up (pandas among it), while it still starts."""
-    for module in ("pyspark.testing.utils", "oncestream.spark.source"):
-        importlib.import_module(module)
-
-
 def _require(name: str, value: str) -> None:
     if value.strip().lower() != REQUIRED[name]:
         raise UnsafeSparkSetting(name=name, value=value, needed=REQUIRED[name])
@@ -102,15 +93,8 @@ def _settings(master: str, own: Mapping[str, str]) -> dict[str, str]:
     if _is_local(master):
         tuned |= TUNED_LOCAL
         tuned["spark.sql.shuffle.partitions"] = str(_cores(master))
-    tuned["spark.driver.defaultJavaOptions"] = " ".join(_java_options())
+    tuned["spark.driver.defaultJavaOptions"] = " ".join(java_options())
     return {**tuned, **own}
-
-
-def _java_options() -> list[str]:
-    import pyspark
-
-    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
-    return class_archive_options(find_java(), pyspark.__version__, Path(home) / "jars")
 
 
 def _python(master: str) -> str | None:

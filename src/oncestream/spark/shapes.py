@@ -33,6 +33,7 @@ class TopicShapes:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: dict[str, tuple[float, Shape | None]] = {}
+        self._waited_at = float("-inf")
 
     def of(self, topic: str) -> Shape | None:
         """None: there is no such topic."""
@@ -43,9 +44,14 @@ class TopicShapes:
         return shape
 
     def _ask(self, topic: str) -> Shape | None:
+        # A topic just made is not known to every broker at once, which is worth a wait; not one for each of
+        # many names that are wrong.
+        if time.monotonic() - self._waited_at < KEPT_S and not self._is_listed(topic):
+            return None
         try:
             partitions = self._cluster.partitions_of([topic])[topic]
         except UnknownTopic:
+            self._waited_at = time.monotonic()
             return None
         try:
             configs = topic_configs(self._cluster, [topic])[topic]
@@ -59,3 +65,6 @@ class TopicShapes:
             int(configs.get(_BEFORE) or _NO_LIMIT) if has_own_time else _NO_LIMIT,
             int(configs.get(_AFTER) or _NO_LIMIT) if has_own_time else _NO_LIMIT,
         )
+
+    def _is_listed(self, topic: str) -> bool:
+        return any(listed.name == topic for listed in self._cluster.metadata(None))

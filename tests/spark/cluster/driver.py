@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.02
 HELD_TASK: Final = 0
-ROWS_BEFORE_HOLD: Final = 45_000  # several requests' worth: most of them are written by then
+ROWS_BEFORE_HOLD: Final = 25_000  # some are written by then, in fewer batches than a broker remembers
 JVM_SOURCE: Final = "kafka"
 
 

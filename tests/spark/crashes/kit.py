@@ -65,7 +65,7 @@ class Topics:
 
     def ends(self, topic: str) -> dict[int, int]:
         """Ends of the log, what is not committed included."""
-        consumer = self._consumer()
+        consumer = self._consumer(isolation="read_uncommitted")
         try:
             return {
                 partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)[1]
@@ -105,12 +105,12 @@ class Topics:
             consumer.close()
         return found
 
-    def _consumer(self, group: str = "reader") -> Consumer:
+    def _consumer(self, group: str = "reader", isolation: str = "read_committed") -> Consumer:
         return Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "group.id": group,
-                "isolation.level": "read_committed",
+                "isolation.level": isolation,
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
             }
