@@ -53,7 +53,7 @@ def start_up(system: System) -> tuple[float]:
 
 def throughput(system: System, warm_up: int, records: int) -> tuple[float, float, float]:
     """Records per second after the first `warm_up` ones; peak memory in MB; CPU seconds of all of it."""
-    with _job(system, warm_up + records) as job, running(system, job) as run:
+    with _job(system, warm_up + records) as job, running(system, job, sampled=True) as run:
         growth = _growth(Output(job.bootstrap, job.sink, system.partitions), run)
         cpu_s, memory_mb = run.cpu_s, run.memory_mb_max
         written = _count(job, system.partitions)

@@ -8,14 +8,13 @@ import tempfile
 from pyspark.sql import functions
 from pyspark.sql.streaming.query import StreamingQuery
 
-from oncestream.spark.session import session
-from oncestream.spark.write import write
+import oncestream as once
 
 
 def main() -> None:
     bootstrap, source, sink, name, *options = sys.argv[1:]
     rows_per_batch, master = [*options, *("250000", "local[*]")[len(options) :]]
-    spark = session(name, master=master)
+    spark = once.session(name, master=master)
     values = (
         spark.readStream.format("oncestream")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -25,7 +24,7 @@ def main() -> None:
         .load()
     )
     upper = values.select(functions.upper(values.value.cast("string")).alias("value"))
-    query = write(
+    query = once.write(
         upper,
         pipeline=name,
         topic=sink,

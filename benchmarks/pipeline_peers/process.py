@@ -29,7 +29,7 @@ MB: Final = 1 << 20
 class Running:
     """One run of a job, from the start of its first process on."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, *, sampled: bool) -> None:
         self.began = time.perf_counter()
         self.memory_mb_max = 0.0
         self._process = process
@@ -37,7 +37,8 @@ class Running:
         self._cpu_s: dict[int, float] = {}
         self._ended = threading.Event()
         self._sampler = threading.Thread(target=self._sample_until_ended, daemon=True)
-        self._sampler.start()
+        if sampled:
+            self._sampler.start()
 
     @property
     def cpu_s(self) -> float:
@@ -51,7 +52,8 @@ class Running:
 
     def stop(self) -> None:
         self._ended.set()
-        self._sampler.join()
+        if self._sampler.is_alive():
+            self._sampler.join()
         family = self._processes()
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -78,7 +80,8 @@ class Running:
 
 
 @contextmanager
-def running(system: System, job: Job) -> Iterator[Running]:
+def running(system: System, job: Job, *, sampled: bool = False) -> Iterator[Running]:
+    """`sampled`: with figures of memory and CPU time, which cost some themselves."""
     command = list(system.command(job))
     with tempfile.TemporaryDirectory(prefix="oncestream-bench-") as folder:
         log = Path(folder) / "log"
@@ -86,7 +89,7 @@ def running(system: System, job: Job) -> Iterator[Running]:
             process = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.STDOUT, cwd=folder, start_new_session=True
             )
-        run = Running(process, log)
+        run = Running(process, log, sampled=sampled)
         try:
             yield run
         finally:

@@ -25,7 +25,7 @@ LATER_OPTIMISATION: Final = (
     "-XX:Tier4BackEdgeThreshold=160000",
 )
 # The driver imports these with its first call into the JVM: pandas is among what they need.
-DRIVER_MODULES: Final = ("pyspark.testing.utils", "oncestream.spark.source")
+DRIVER_MODULES: Final = ("pyspark.testing.utils", "oncestream.spark.source", "oncestream.spark.write")
 
 log = logging.getLogger(__name__)
 
