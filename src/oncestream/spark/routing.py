@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import zlib
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOWHERE: Final = -1
+_TURNS: Final = itertools.count()  # small batches, one after another, start with different partitions
 INT64_MAX: Final = 2**63 - 1
 RECORD_OVERHEAD_BYTES_MAX: Final = 64  # of a record without headers
 
@@ -59,7 +61,7 @@ class Router:
         self._sink = sink
         self._shapes = shapes
         self._share = share
-        self._turn = 0
+        self._turn = next(_TURNS)
 
     def split(self, rows: pa.RecordBatch) -> Iterator[Rows | Refused]:
         """Every row once: to a partition, or refused."""

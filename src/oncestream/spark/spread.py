@@ -52,30 +52,32 @@ class Spread:
     def write(self, df: DataFrame, producer: Producer | None, rows_in: int | None) -> Report:
         """Writes every row and waits for the acknowledgements. `rows_in`: how many rows the batch reads, if known."""
         few = rows_in is not None and rows_in * self.rows_out_per_in <= DRIVER_ROWS_MAX
-        table = self._collected(df) if few else None
-        report = self._in_tasks(df, producer) if table is None else self._on_driver(table, producer)
+        collected = self._collected(df) if few else None
+        report = self._in_tasks(df, producer) if collected is None else self._on_driver(collected, producer)
         if rows_in:
             self.rows_out_per_in = max(1.0, (report.rows + len(report.dead)) / rows_in)
         return report
 
-    def _collected(self, df: DataFrame) -> pa.Table | None:
+    def _collected(self, df: DataFrame) -> list[pa.RecordBatch] | None:
         """The rows of a small batch; None where it turns out to be too large for the driver."""
         try:
-            return df.toArrow()
+            # What toArrow() calls after it has asked the JVM for the schema again: some ms of every batch.
+            batches: list[pa.RecordBatch] = df._collect_as_arrow()  # type: ignore[operator]
+            return batches
         except Exception as error:
             if RESULT_TOO_LARGE not in str(error):
                 raise
             LOG.info("pipeline=%s a small input gives much output: tasks write it", self.sink.pipeline)
             return None
 
-    def _on_driver(self, table: pa.Table, producer: Producer | None) -> Report:
+    def _on_driver(self, collected: list[pa.RecordBatch], producer: Producer | None) -> Report:
         """A few rows are written from here, which spares the writing tasks."""
         self.path = "driver"
         outlet = Outlet(
             self.cluster, self.sink, self.shapes, producer, dead_letters_max=self.dead_letters_max
         )
         try:
-            for rows in table.combine_chunks().to_batches():
+            for rows in collected:
                 outlet.write(rows)
                 if outlet.gives_up:
                     break
