@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -176,3 +176,19 @@ def test_executors_of_a_standalone_cluster_get_the_package_from_the_driver(tmp_p
         files = run_driver(SHIPPING_PROGRAM, master).split()
     assert len(files) == 2
     assert not any(file.startswith(str(SOURCES)) for file in files)
+
+
+def test_files_of_a_checkpoint_are_made_without_a_process_and_with_the_usual_rights(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    jvm: Any = spark._jvm
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    file = jvm.org.apache.hadoop.fs.Path(str(tmp_path / "file"))
+    files = file.getFileSystem(configuration)
+    assert files.getClass().getSimpleName() == "QuickLocalFileSystem"
+    files.create(file, True).close()
+    rights = jvm.org.apache.hadoop.fs.permission.FsPermission
+    files.setPermission(file, rights("640"))
+    assert (tmp_path / "file").stat().st_mode & 0o7777 == 0o640
+    files.setPermission(file, rights("1750"))
+    assert (tmp_path / "file").stat().st_mode & 0o7777 == 0o1750

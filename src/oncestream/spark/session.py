@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from oncestream.errors import UnsafeSparkSetting
 from oncestream.spark.java import find_java
 from oncestream.spark.jvm_start import java_options, start_jvm
+from oncestream.spark.local_files import quick_local_files
 from oncestream.spark.shipping import is_in_process, ship_package
 from oncestream.spark.worker_start import worker_python
 
@@ -28,6 +29,7 @@ LOOPBACK: Final = "127.0.0.1"
 REQUIRED: Final = {"spark.speculation": "false", "spark.stage.maxConsecutiveAttempts": "1"}
 DEFAULTS: Final = {"spark.speculation": "false", "spark.stage.maxConsecutiveAttempts": "4"}
 
+FILE_SYSTEM: Final = "spark.hadoop.fs.file.impl"
 TUNED: Final = {
     "spark.log.level": "WARN",
     "spark.python.unix.domain.socket.enabled": "true",
@@ -68,6 +70,8 @@ def session(
         conf = SparkConf().setMaster(master).setAppName(app_name)
         conf.setAll(list(_settings(master, settings).items()))
         start_jvm(conf)
+        if is_in_process(master) and FILE_SYSTEM not in settings:
+            conf.set(FILE_SYSTEM, quick_local_files() or TUNED_LOCAL[FILE_SYSTEM])
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
     check_session(spark)
     from oncestream.spark.source import OncestreamSource
