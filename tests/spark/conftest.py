@@ -15,14 +15,22 @@ if TYPE_CHECKING:
 
 
 HERE = Path(__file__).parent
+IN_THE_INNER_LOOP = {"test_each.py", "test_sink_loads.py"}  # of those that need a Spark session
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker of pytest-xdist, and so one Spark, for all that needs no Java; the rest is where Kafka is."""
+    """One worker of pytest-xdist, and so one Spark, for all that needs no Java; the rest is where Kafka is.
+
+    A few tests with a Spark session are enough for `make test-quick`.
+    """
     for item in items:
-        if HERE in item.path.parents and not item.get_closest_marker("java"):
+        if HERE not in item.path.parents:
+            continue
+        if not item.get_closest_marker("java"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if "spark" in getattr(item, "fixturenames", ()) and item.path.name not in IN_THE_INNER_LOOP:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
