@@ -140,3 +140,17 @@ def test_data_loss_is_told_in_sparks_error(spark: SparkSession, embedded_log: Lo
     with pytest.raises(Exception, match=f"{topic}-0 from offset 3 on cannot be read"):
         available(spark, embedded_log, topic, tmp_path, startingOffsets="earliest")
     assert available(spark, embedded_log, topic, tmp_path, failOnDataLoss="false")[1] == ["w"]
+
+
+def test_queries_that_start_at_once_find_the_variables_they_share_complete(
+    spark: SparkSession, embedded_log: Log, tmp_path: Path
+) -> None:
+    """Spark's runners put them into one HashMap without a lock: a new key from two threads would damage it."""
+    from oncestream.spark.session import ADDED_BY_RUNNERS
+
+    manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
+    topic = embedded_log.topic(1)
+    embedded_log.write(topic, ["a"])
+    assert available(spark, embedded_log, topic, tmp_path, startingOffsets="earliest")
+    shared = set(manager.lookupDataSource("oncestream").dataSourceCls().envVars().keySet())
+    assert shared == {*spark.sparkContext.environment, *ADDED_BY_RUNNERS}

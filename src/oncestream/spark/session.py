@@ -29,6 +29,12 @@ LOOPBACK: Final = "127.0.0.1"
 REQUIRED: Final = {"spark.speculation": "false", "spark.stage.maxConsecutiveAttempts": "1"}
 DEFAULTS: Final = {"spark.speculation": "false", "spark.stage.maxConsecutiveAttempts": "4"}
 
+ADDED_BY_RUNNERS: Final = (
+    "SPARK_LOCAL_DIRS",
+    "SPARK_BUFFER_SIZE",
+    "SPARK_PYTHON_RUNTIME",
+    "SPARK_AUTH_SOCKET_TIMEOUT",
+)
 FILE_SYSTEM: Final = "spark.hadoop.fs.file.impl"
 TUNED: Final = {
     "spark.log.level": "WARN",
@@ -74,9 +80,7 @@ def session(
             conf.set(FILE_SYSTEM, quick_local_files() or TUNED_LOCAL[FILE_SYSTEM])
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
     check_session(spark)
-    from oncestream.spark.source import OncestreamSource
-
-    spark.dataSource.register(OncestreamSource)
+    _register_source(spark)
     return spark
 
 
@@ -85,6 +89,21 @@ def check_session(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     for name, default in DEFAULTS.items():
         _require(name, conf.get(name, default) or default)
+
+
+def _register_source(spark: SparkSession) -> None:
+    from oncestream.spark.source import OncestreamSource
+
+    # All queries share the source's map of environment variables, to which each adds the same ones when it
+    # starts: two at once leave a HashMap that can never be read again. So they are there from the beginning.
+    environment = spark.sparkContext.environment
+    added = [name for name in ADDED_BY_RUNNERS if name not in environment]
+    environment.update(dict.fromkeys(added, ""))
+    try:
+        spark.dataSource.register(OncestreamSource)
+    finally:
+        for name in added:
+            del environment[name]
 
 
 def _require(name: str, value: str) -> None:
