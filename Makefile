@@ -12,7 +12,7 @@ help:
 	@echo "make test        lint, types, layers, and every test"
 	@echo "make test-quick  the fast tests only (inner loop)"
 	@echo "make lint        ruff, mypy --strict, import-linter"
-	@echo "make bench       benchmarks, side by side with Apache Kafka where Java and Maven are there"
+	@echo "make bench       benchmarks, side by side with Apache Kafka, Spark, Kafka Streams, Flink and Quix, where Java and Maven are there"
 
 setup: $(READY)
 
@@ -51,6 +51,7 @@ format: setup
 bench: setup
 	@$(BIN)/python -m benchmarks.broker
 	@$(BIN)/python -m benchmarks.transactions
+	@$(BIN)/python -m benchmarks.pipelines
 
 # The lock lists what `pip install` resolves for every supported Python; names and versions only.
 lock:
