@@ -197,8 +197,8 @@ EXECUTORS: Final = (1, 2)
 
 def growth(scale: float, repetitions: int) -> list[Load]:
     """Throughput of ours by size of the load, each against the smallest."""
-    records = int(1_000_000 * scale)
-    run = partial(loads.throughput, warm_up=max(records // 2, 250_000), records=records)
+    records = max(int(1_000_000 * scale), *ROWS_PER_BATCH)
+    run = partial(loads.throughput, warm_up=max(ROWS_PER_BATCH), records=records)
 
     def rates(system: System) -> tuple[float]:
         return run(system)[:1]

@@ -14,6 +14,7 @@ import pytest
 from oncestream.errors import NoJava
 from oncestream.spark.class_archive import ARCHIVES_MAX, class_archive_options
 from oncestream.spark.java import Java, find_java
+from oncestream.spark.jvm_start import java_options
 
 JAVA_17 = Java(Path("/java"), "17.0.1")
 
@@ -143,6 +144,11 @@ def test_only_the_archives_used_last_are_kept() -> None:
 def test_a_cache_that_cannot_be_written_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCESTREAM_CACHE", "/proc/none")
     assert options() == []
+
+
+def test_a_garbage_collector_of_the_users_own_is_the_only_one() -> None:
+    assert sum("GC" in option for option in java_options("-Dx=y")) == 1
+    assert not any("GC" in option for option in java_options("-XX:+UseG1GC"))
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"\xa8\xab\x0b\xf0" + bytes(5000)])

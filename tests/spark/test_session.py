@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,6 +158,16 @@ def run_driver(program: str, *arguments: str, **env: str) -> str:
     return done.stdout
 
 
+def python_without_oncestream(folder: Path) -> str:
+    """This environment's packages, but not those that a .pth file points to: an editable install is one."""
+    python = folder / "python"
+    packages = sysconfig.get_path("platlib")
+    base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{packages}:$PYTHONPATH" exec {base} "$@"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
 @pytest.mark.slow
 def test_a_session_of_the_users_own_is_refused_where_it_would_run_a_stage_again() -> None:
     said = run_driver(UNSAFE_PROGRAM, PYTHONPATH=str(SOURCES))
@@ -165,7 +176,8 @@ def test_a_session_of_the_users_own_is_refused_where_it_would_run_a_stage_again(
 
 @pytest.mark.slow
 def test_executors_of_a_local_cluster_get_the_package_from_the_driver(tmp_path: Path) -> None:
-    files = run_driver(SHIPPING_PROGRAM, "local-cluster[2,1,1024]", PYSPARK_PYTHON=sys.executable).split()
+    python = python_without_oncestream(tmp_path)
+    files = run_driver(SHIPPING_PROGRAM, "local-cluster[2,1,1024]", PYSPARK_PYTHON=python).split()
     assert len(files) == 2
     assert not any(file.startswith(str(SOURCES)) for file in files)
 
@@ -173,7 +185,8 @@ def test_executors_of_a_local_cluster_get_the_package_from_the_driver(tmp_path: 
 @pytest.mark.slow
 def test_executors_of_a_standalone_cluster_get_the_package_from_the_driver(tmp_path: Path) -> None:
     with standalone_cluster(tmp_path) as master:
-        files = run_driver(SHIPPING_PROGRAM, master).split()
+        python = python_without_oncestream(tmp_path)
+        files = run_driver(SHIPPING_PROGRAM, master, PYSPARK_PYTHON=python).split()
     assert len(files) == 2
     assert not any(file.startswith(str(SOURCES)) for file in files)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
@@ -24,18 +25,21 @@ LATER_OPTIMISATION: Final = (
     "-XX:Tier4CompileThreshold=60000",
     "-XX:Tier4BackEdgeThreshold=160000",
 )
+COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
+SERIAL_CORES_MAX: Final = 2
 # The driver imports these with its first call into the JVM: pandas is among what they need.
 DRIVER_MODULES: Final = ("pyspark.testing.utils", "oncestream.spark.source", "oncestream.spark.write")
 
 log = logging.getLogger(__name__)
 
 
-def java_options() -> list[str]:
-    """For spark.driver.defaultJavaOptions."""
+def java_options(own: str) -> list[str]:
+    """For spark.driver.defaultJavaOptions, beside the user's `own` ones."""
     import pyspark
 
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    return [*LATER_OPTIMISATION, *class_archive_options(find_java(), pyspark.__version__, home / "jars")]
+    archive = class_archive_options(find_java(), pyspark.__version__, home / "jars")
+    return [*LATER_OPTIMISATION, *_collector(own), *archive]
 
 
 def start_jvm(conf: SparkConf) -> None:
@@ -47,6 +51,14 @@ def start_jvm(conf: SparkConf) -> None:
     Thread(target=_import_ahead, name="oncestream-import-ahead", daemon=True).start()
     SparkContext._ensure_initialized(conf=conf)
     Thread(target=_load_ahead, args=(SparkContext._jvm,), name="oncestream-load-ahead", daemon=True).start()
+
+
+def _collector(own: str) -> list[str]:
+    """Half the memory of the JVM's default one at the same speed; two at once would stop the JVM."""
+    if COLLECTOR.search(own):
+        return []
+    few_cores = len(os.sched_getaffinity(0)) <= SERIAL_CORES_MAX
+    return ["-XX:+UseSerialGC" if few_cores else "-XX:+UseParallelGC"]
 
 
 def _import_ahead() -> None:

@@ -116,7 +116,9 @@ def _settings(master: str, own: Mapping[str, str]) -> dict[str, str]:
     if _is_local(master):
         tuned |= TUNED_LOCAL
         tuned["spark.sql.shuffle.partitions"] = str(_cores(master))
-    tuned["spark.driver.defaultJavaOptions"] = " ".join(java_options())
+    tuned["spark.driver.defaultJavaOptions"] = " ".join(
+        java_options(own.get("spark.driver.extraJavaOptions", ""))
+    )
     return {**tuned, **own}
 
 
