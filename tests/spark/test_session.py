@@ -131,7 +131,8 @@ SHIPPING_PROGRAM = f"""\
 import sys
 sys.path.insert(0, {str(SOURCES)!r})
 import pyarrow as pa
-from oncestream.spark.session import session, ship_package
+from oncestream.spark.session import session
+from oncestream.spark.shipping import ship_package
 spark = session(master=sys.argv[1], settings={{"spark.executor.memory": "1g", "spark.cores.max": "2"}})
 ship_package(spark)
 

@@ -14,13 +14,11 @@ from oncestream.errors import UnsafeSparkSetting
 from oncestream.spark.java import find_java
 from oncestream.spark.jvm_start import java_options, start_jvm
 from oncestream.spark.local_files import quick_local_files
-from oncestream.spark.shipping import is_in_process, ship_package
+from oncestream.spark.shipping import is_in_process
 from oncestream.spark.worker_start import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["check_session", "session", "ship_package"]
 
 NOTHING_MORE: Final[Mapping[str, str]] = {}
 LOOPBACK: Final = "127.0.0.1"

@@ -24,8 +24,9 @@ from oncestream.spark.options import CONTINUOUS, ONCE, OptionNames, Options
 from oncestream.spark.plan import sources_of
 from oncestream.spark.progress import PROGRESS_TOPIC
 from oncestream.spark.query import Query
-from oncestream.spark.session import check_session, ship_package
+from oncestream.spark.session import check_session
 from oncestream.spark.shapes import TopicShapes
+from oncestream.spark.shipping import ship_package
 from oncestream.spark.sink import Delivery, Sink
 from oncestream.spark.spread import Spread
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from oncestream.errors import JarsUnavailable, JavaUnavailable
+from oncestream.spark.java import cache_folder
 
 KAFKA_VERSION: Final = "4.3.0"
 JAVA_VERSION_MIN: Final = 17
@@ -83,16 +84,12 @@ def java_command(*arguments: str, options: Sequence[str] = (), jars: JarSet = KA
 def kafka_jars(jars: JarSet = KAFKA) -> Path:
     """The folder of jars; the first call on a machine lets Maven fetch them (Kafka 54 MB, Streams 94 MB)."""
     _java()
-    home = _cache_folder() / f"{jars.name}-{KAFKA_VERSION}"
+    home = cache_folder() / f"{jars.name}-{KAFKA_VERSION}"
     home.mkdir(parents=True, exist_ok=True)
     with _locked(home / ".lock"):
         if not (home / "lib").is_dir():
             _fetch(home, jars)
     return home / "lib"
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("ONCESTREAM_CACHE") or Path.home() / ".cache" / "oncestream")
 
 
 @contextmanager
