@@ -15,6 +15,7 @@ import oncestream as once
 from oncestream.spark.batch import Outcome
 from oncestream.spark.options import OptionNames, Options
 from oncestream.spark.write import start
+from tests.spark.source_kit import log_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,19 +51,6 @@ def committed(bootstrap: str, topic: str) -> list[Record]:
     consumer = _consumer(bootstrap, "read_committed")
     try:
         return _read(consumer, topic, {at: end for at, end in ends.items() if end > 0})
-    finally:
-        consumer.close()
-
-
-def log_ends(bootstrap: str, topic: str) -> dict[int, int]:
-    """Ends of the log, markers and what is not committed included."""
-    consumer = _consumer(bootstrap, "read_uncommitted")  # else it answers the last stable offsets
-    try:
-        partitions = consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic].partitions
-        return {
-            at: consumer.get_watermark_offsets(TopicPartition(topic, at), READ_TIMEOUT_S)[1]
-            for at in partitions
-        }
     finally:
         consumer.close()
 

@@ -153,3 +153,28 @@ def wait_for(condition: Callable[[], T | None]) -> T:
         assert time.monotonic() < deadline, "the condition did not come true in time"
         time.sleep(0.01)
     return found
+
+
+def log_ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """Ends of the log, markers and what is not committed included."""
+    # A reader of committed records would be told the last stable offsets.
+    settings = {"bootstrap.servers": bootstrap, "group.id": "ends", "isolation.level": "read_uncommitted"}
+    consumer: Any = confluent_kafka.Consumer(settings)
+    deadline = time.monotonic() + TIMEOUT_S
+    try:
+        while True:
+            try:
+                partitions = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
+                return {
+                    at: consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, at), TIMEOUT_S)[
+                        1
+                    ]
+                    for at in partitions
+                }
+            except confluent_kafka.KafkaException:
+                # A topic just made: its leader may not know of it yet.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+    finally:
+        consumer.close()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from oncestream.errors import BatchFailed, TooManyDeadLetters
-from tests.spark.sink_kit import committed, load, log_ends, new_name, rows, texts
-from tests.spark.source_kit import Log
+from tests.spark.sink_kit import committed, load, new_name, rows, texts
+from tests.spark.source_kit import Log, log_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ import pytest
 
 from tests.spark.cluster.driver import Kind, Work
 from tests.spark.cluster.kit import Driver, Hold, wait_for
-from tests.spark.sink_kit import committed, log_ends, new_name
-from tests.spark.source_kit import Log
+from tests.spark.sink_kit import committed, new_name
+from tests.spark.source_kit import Log, log_ends
 
 ROWS = 160_000
 FILLER = "x" * 60

@@ -21,6 +21,7 @@ from confluent_kafka import admin as typed_admin
 from tests.spark.crashes.driver import Plan
 from tests.spark.crashes.family import TAG_VARIABLE, family, send
 from tests.spark.crashes.jobs import Job, World, expected, pipeline_of
+from tests.spark.source_kit import log_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,14 +66,7 @@ class Topics:
 
     def ends(self, topic: str) -> dict[int, int]:
         """Ends of the log, what is not committed included."""
-        consumer = self._consumer(isolation="read_uncommitted")
-        try:
-            return {
-                partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)[1]
-                for partition in consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
-            }
-        finally:
-            consumer.close()
+        return log_ends(self.bootstrap, topic)
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """Where the group stands."""
@@ -105,12 +99,12 @@ class Topics:
             consumer.close()
         return found
 
-    def _consumer(self, group: str = "reader", isolation: str = "read_committed") -> Consumer:
+    def _consumer(self, group: str = "reader") -> Consumer:
         return Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "group.id": group,
-                "isolation.level": isolation,
+                "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
             }
