@@ -8,6 +8,7 @@ from typing import Any, Final
 
 PACKAGE: Final = "org.apache.hadoop.fs"
 NAME: Final = "QuickLocalFileSystem"
+CLASSES: Final = ("QuickRawFileSystem", NAME)  # in the order in which they need each other
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +22,9 @@ def quick_local_files() -> str | None:
     try:
         handles = jvm.java.lang.invoke.MethodHandles
         neighbour = jvm.java.lang.Class.forName(f"{PACKAGE}.RawLocalFileSystem")
-        content = (files("oncestream.spark") / "jvm" / f"{NAME}.class").read_bytes()
-        handles.privateLookupIn(neighbour, handles.lookup()).defineClass(content)
+        lookup = handles.privateLookupIn(neighbour, handles.lookup())
+        for name in CLASSES:
+            lookup.defineClass((files("oncestream.spark") / "jvm" / f"{name}.class").read_bytes())
     except Exception as error:
         if "duplicate class definition" not in str(error):
             log.info("files are made the slow way: %s", error)

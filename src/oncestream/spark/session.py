@@ -74,8 +74,8 @@ def session(
         conf = SparkConf().setMaster(master).setAppName(app_name)
         conf.setAll(list(_settings(master, settings).items()))
         start_jvm(conf)
-        if is_in_process(master) and FILE_SYSTEM not in settings:
-            conf.set(FILE_SYSTEM, quick_local_files() or TUNED_LOCAL[FILE_SYSTEM])
+        if is_in_process(master) and FILE_SYSTEM not in settings and (quick := quick_local_files()):
+            conf.set(FILE_SYSTEM, quick)
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
     check_session(spark)
     _register_source(spark)
