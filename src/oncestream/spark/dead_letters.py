@@ -7,13 +7,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from oncestream.records.arrow_headers import HEADERS_TYPE
 from oncestream.spark.outlet import DeadLetter
 
 REASON_CHARS_MAX: Final = 1000
 FRAME_BYTES: Final = 500  # of a record besides key, value and headers
 Headers = list[tuple[str, bytes | None]]
-
-_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def dead_letter_rows(
@@ -27,7 +26,7 @@ def dead_letter_rows(
             pa.array([value for _, value, _ in records], pa.binary()),
             pa.array(
                 [[{"key": name, "value": content} for name, content in headers] for _, _, headers in records],
-                _HEADERS,
+                HEADERS_TYPE,
             ),
         ],
         names=["key", "value", "headers"],

@@ -95,6 +95,22 @@ class Parts:
         finally:
             outlet.close()
 
+    def outcome(
+        self, batch: Batch, report: Report, write_s: float, commit_s: float, total_s: float
+    ) -> Outcome:
+        """What became of a batch that needed one attempt."""
+        return Outcome(
+            self.sink.pipeline,
+            batch.marker.batch,
+            report.rows,
+            len(report.dead),
+            1,
+            self.spread.path,
+            write_s,
+            commit_s,
+            total_s,
+        )
+
     def _check_dead_letters(self, report: Report, batch: Batch) -> None:
         self._check_count(report, batch, self.dead_letters_max)
         if any(each.topic == self.sink.dead_topic for each in report.written) and report.dead:
@@ -155,10 +171,8 @@ class ExactlyOnce:
                     continue
             done = time.monotonic()
             self.parts.on_step(Step.COMMITTED, batch.marker.batch)
-            return Outcome(
-                self.parts.sink.pipeline, batch.marker.batch, report.rows, len(report.dead), attempt,
-                self.parts.spread.path, written - begun, done - written, done - started,
-            )  # fmt: skip
+            outcome = self.parts.outcome(batch, report, written - begun, done - written, done - started)
+            return outcome._replace(attempts=attempt)
         raise self._failed(batch, self.attempts_max, CommitUnknown(
             transactional_id=self.parts.sink.pipeline, reason="no commit was answered"
         ))  # fmt: skip
@@ -240,10 +254,7 @@ class AtLeastOnce:
         _commit_to_group(parts, batch)
         done = time.monotonic()
         parts.on_step(Step.COMMITTED, number)
-        return Outcome(
-            parts.sink.pipeline, number, report.rows, len(report.dead), 1, parts.spread.path,
-            written - begun, done - written, done - begun,
-        )  # fmt: skip
+        return parts.outcome(batch, report, written - begun, done - written, done - begun)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -279,10 +290,7 @@ class AtMostOnce:
             )  # fmt: skip
         done = time.monotonic()
         parts.on_step(Step.WRITTEN, number)
-        return Outcome(
-            parts.sink.pipeline, number, report.rows, len(report.dead), 1, parts.spread.path,
-            done - committed, committed - begun, done - begun,
-        )  # fmt: skip
+        return parts.outcome(batch, report, done - committed, committed - begun, done - begun)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -10,11 +11,11 @@ from oncestream.client.cluster import Cluster
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.transactions import Producer, Transactions, idempotent_producer
 from oncestream.client.writing import Writer, Written
+from oncestream.records.arrow_headers import HEADERS_TYPE
 from oncestream.spark.routing import Refused, Router, Share
 from oncestream.spark.shapes import TopicShapes
 from oncestream.spark.sink import Sink
 
-_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _ORIGIN: Final = pa.struct([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 # One row per written partition (no error), and one per dead letter.
 REPORT: Final = pa.schema(
@@ -27,7 +28,7 @@ REPORT: Final = pa.schema(
         ("error", pa.string()),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", _HEADERS),
+        ("headers", HEADERS_TYPE),
         ("origin", _ORIGIN),
     ]
 )
@@ -80,7 +81,6 @@ class Outlet:
         self._shapes = shapes
         self._dead: list[DeadLetter] = []
         self._dead_letters_max = dead_letters_max
-        self._joined: set[TopicPartition] = set()
         self._transactions = (
             Transactions.joined(cluster, sink.pipeline, producer) if producer is not None else None
         )
@@ -91,6 +91,20 @@ class Outlet:
             codec=sink.codec,
         )
 
+    def write_all(self, batches: Iterable[pa.RecordBatch]) -> Report:
+        """Every row, until all is acknowledged.
+
+        Where more are refused than a batch may have, it will be aborted: the rest are not written.
+        """
+        try:
+            for rows in batches:
+                self.write(rows)
+                if len(self._dead) > self._dead_letters_max:
+                    break
+            return self.finish()
+        finally:
+            self.close()
+
     def write(self, rows: pa.RecordBatch) -> None:
         for part in self._router.split(rows):
             if isinstance(part, Refused):
@@ -100,17 +114,11 @@ class Outlet:
 
     def write_to(self, to: TopicPartition, rows: pa.RecordBatch) -> None:
         """Rows whose partition is decided."""
-        if self._transactions is not None and to not in self._joined:
+        if self._transactions is not None:
             self._transactions.add_partitions([to])
-            self._joined.add(to)
         shape = self._shapes.of(to.topic)
         assert shape is not None, f"{to.topic} was there a moment ago"
         self._writer.write(to, rows, batch_bytes_max=shape.message_bytes_max)
-
-    @property
-    def gives_up(self) -> bool:
-        """More rows were refused than a batch may have: it will be aborted, the rest need not be written."""
-        return len(self._dead) > self._dead_letters_max
 
     def finish(self) -> Report:
         """Waits until everything is acknowledged."""

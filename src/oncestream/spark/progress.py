@@ -41,7 +41,6 @@ class Marker(NamedTuple):
 class Progress(NamedTuple):
     """What Kafka knows of a pipeline; all empty where it never committed."""
 
-    offsets: dict[TopicPartition, int]
     markers: list[Marker]
     others: list[str]  # positions of sources that are not in the group's offsets
 
@@ -65,7 +64,7 @@ def read_progress(cluster: Cluster, pipeline: str, sources: Iterable[TopicPartit
     if record is not None:
         markers.append(Marker(record["query"], record["batch"]))
         others = record["sources"]
-    return Progress({at: entry.offset for at, entry in committed.items()}, markers, others)
+    return Progress(markers, others)
 
 
 def group_offsets(offsets: Mapping[TopicPartition, int], marker: Marker) -> dict[TopicPartition, Committed]:

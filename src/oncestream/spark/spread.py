@@ -76,14 +76,7 @@ class Spread:
         outlet = Outlet(
             self.cluster, self.sink, self.shapes, producer, dead_letters_max=self.dead_letters_max
         )
-        try:
-            for rows in collected:
-                outlet.write(rows)
-                if outlet.gives_up:
-                    break
-            return outlet.finish()
-        finally:
-            outlet.close()
+        return outlet.write_all(collected)
 
     def _in_tasks(self, df: DataFrame, producer: Producer | None) -> Report:
         tasks = self._tasks_of(df)

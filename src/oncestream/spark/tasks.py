@@ -56,14 +56,7 @@ class WriteTask:
             share=Share(context.partitionId(), self.tasks),
             dead_letters_max=self.dead_letters_max,
         )
-        try:
-            for rows in batches:
-                outlet.write(rows)
-                if outlet.gives_up:
-                    break
-            yield report_to_arrow(outlet.finish())
-        finally:
-            outlet.close()
+        yield report_to_arrow(outlet.write_all(batches))
 
 
 @dataclass(frozen=True, slots=True)
