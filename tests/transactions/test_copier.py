@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -137,6 +138,17 @@ def seed(bootstrap: str, count: int) -> list[list[int]]:
     return [list(range(partition, count, PARTITIONS)) for partition in range(PARTITIONS)]
 
 
+def differences(sent: list[int], seen: list[int]) -> str:
+    """What is wrong with what was seen, in a line: the lists are too long to print."""
+    if sent == seen:
+        return ""
+    lost = sorted(set(sent) - set(seen))
+    twice = sorted(number for number, times in Counter(seen).items() if times > 1)
+    at = next((place for place, pair in enumerate(zip(sent, seen, strict=False)) if pair[0] != pair[1]), len(seen))
+    around = f"from place {at} on {seen[at : at + 5]}, not {sent[at : at + 5]}"
+    return f"{len(lost)} lost {lost[:5]}, {len(twice)} more than once {twice[:5]}; {around}"
+
+
 def wait_for(reader: Reader, copiers: list[BouncedCopier], count: int) -> None:
     deadline = time.monotonic() + PROGRESS_TIMEOUT_S
     while reader.count < count:
@@ -181,8 +193,8 @@ def copy_under_bounces(
                 wait_for(concurrent, copiers, count)
             with Reader(broker.address, "output") as final:
                 wait_for(final, [], count)
-        assert final.seen == sent
-        assert concurrent.seen == sent
+        for reader in (final, concurrent):
+            assert [differences(*pair) for pair in zip(sent, reader.seen, strict=True)] == [""] * PARTITIONS
     finally:
         broker.broker.stop()
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from oncestream.broker.outbox import Chunk, Outbox
+from oncestream.broker.security.principal import ANONYMOUS
 
 logger = logging.getLogger("oncestream.broker")
 
@@ -70,6 +71,7 @@ class Connection:
         "closed",
         "last_progress",
         "peer",
+        "principal",
         "starved",
     )
 
@@ -78,6 +80,7 @@ class Connection:
         self._fd = sock.fileno()
         self._host = host
         self.peer = peer
+        self.principal = ANONYMOUS
         self.closed = False
         self.blocked = False  # the client does not take its answers
         self.starved = False  # waits for room in the broker's budget

@@ -53,7 +53,14 @@ class Dispatcher:
         except DecodeError as error:
             connection.close(str(error))
             return
-        call = Call(self._node, version, header.correlation_id, header.client_id, connection.peer)
+        call = Call(
+            self._node,
+            version,
+            header.correlation_id,
+            header.client_id,
+            connection.peer,
+            connection.principal,
+        )
         try:
             answer = api.handler(request, call)
         except Hangup as reason:
@@ -86,7 +93,9 @@ class Dispatcher:
         return answer is not None
 
     def _call_of(self, connection: Connection, request: PlainProduce) -> Call:
-        return Call(self._node, request.version, request.correlation_id, None, connection.peer)
+        return Call(
+            self._node, request.version, request.correlation_id, None, connection.peer, connection.principal
+        )
 
     def _settle(
         self, connection: Connection, api: Api, call: Call, answer: Answer | Later | Awaitable[Answer]

@@ -1,0 +1,18 @@
+"""Who sends a request, as Kafka names it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Principal(NamedTuple):
+    """`User:alice`; the kind is always User today."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
