@@ -7,6 +7,7 @@ import resource
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -15,6 +16,7 @@ import pytest
 from oncestream.errors import JarsUnavailable, JavaUnavailable
 from oncestream.testing.apache_kafka import ApacheKafka
 from oncestream.testing.kafka_jars import kafka_jars
+from tests.certificates import Certificates, make_certificates
 from tests.java_tools import KafkaTools
 
 # kafka-python reads its schemas, while it is imported, by functions that Python 3.11 calls deprecated.
@@ -25,6 +27,8 @@ with warnings.catch_warnings():
 import hypothesis  # noqa: F401 - here, so that no garbage of a test is collected while it is parsed
 
 CANNOT_RUN_HERE = "cannot run here: "
+REASON_CHARACTERS_MAX = 200
+PASSWORDS = {name: f"{name}-secret" for name in ("admin", "alice", "bob", "carol")}
 
 # Brokers of many tests live in one process, and their clients too: more files than the usual limit of 1024.
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
@@ -62,6 +66,11 @@ def kafka_tool(java: None) -> Iterator[KafkaTools]:
 
 
 @pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
 def apache_kafka(java: None) -> Iterator[ApacheKafka]:
     """One node of Apache Kafka for the whole run; mark the test `java`."""
     with ApacheKafka() as kafka:
@@ -93,6 +102,49 @@ def bootstrap(target: Target) -> str:
     return target.bootstrap_servers
 
 
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """A running single node where clients log in by SCRAM-SHA-512 and only `admin` may do everything."""
+
+    bootstrap_servers: str
+
+    def settings_of(self, user: str) -> dict[str, str]:
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": PASSWORDS[user],
+        }
+
+
+@pytest.fixture(scope="session")
+def secured_embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """One embedded broker with authorization on, for the whole run."""
+    from oncestream import Broker
+    from oncestream.broker.security.users import add_user_offline
+
+    folder = tmp_path_factory.mktemp("secured")
+    for name, password in PASSWORDS.items():
+        add_user_offline(folder, name, password)
+    with Broker(
+        folder, sasl_mechanisms="SCRAM-SHA-512", authorization=True, super_users="User:admin"
+    ) as broker:
+        yield Secured(broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def secured_apache(java: None) -> Iterator[Secured]:
+    """One node of Apache Kafka with an authorizer, for the whole run; mark the test `java`."""
+    with ApacheKafka(users=PASSWORDS, super_users=("admin",)) as kafka:
+        yield Secured(kafka.bootstrap_servers)
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.java)])
+def secured(request: pytest.FixtureRequest) -> Secured:
+    """Users admin (who may do everything), alice, bob and carol, on the embedded broker and on Apache Kafka."""
+    return cast("Secured", request.getfixturevalue(f"secured_{request.param}"))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep all that needs Java on one worker of pytest-xdist: one Kafka, one JVM of tools."""
@@ -103,8 +155,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-    """The last lines say what could not run on this machine, and why."""
+    """The last lines say what could not run on this machine, and why, and what failed, a line each."""
     yield
+    _tell_left_out(terminalreporter)
+    failed = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
+    if failed:
+        terminalreporter.section("Failed", red=True)
+    for report in failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = str(crash.message if crash else report.longrepr).strip().partition("\n")[0]
+        terminalreporter.line(f"{report.nodeid} - {reason[:REASON_CHARACTERS_MAX]}")
+
+
+def _tell_left_out(terminalreporter: pytest.TerminalReporter) -> None:
     left_out: dict[str, list[str]] = defaultdict(list)
     for report in terminalreporter.getreports("skipped"):
         reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else ""

@@ -20,6 +20,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 CALL_TIMEOUT_S: Final = 60
 POLL_S: Final = 0.2
 ABORTED_PART: Final = 0.2
+GENERATION: Final = slice(7, 11)  # of librdkafka's group metadata: behind "CGMDv2:"
+NO_GENERATION: Final = b"\xff\xff\xff\xff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,21 @@ def copy(task: Task, stop: threading.Event) -> None:
     )
     consumer = _consumer(task)
     producer.init_transactions(CALL_TIMEOUT_S)
-    consumer.subscribe([task.source])
+    moved = threading.Event()
+    # What was read before the group moved belongs to another member now. And librdkafka forgets its member id
+    # in the background when the group has thrown it out: a commit without one is fenced by nobody.
+    consumer.subscribe(
+        [task.source],
+        on_assign=lambda *_: moved.set(),
+        on_revoke=lambda *_: moved.set(),
+        on_lost=lambda *_: moved.set(),
+    )
     while not stop.is_set():
+        moved.clear()
+        member = consumer.consumer_group_metadata()
         messages = [m for m in consumer.consume(task.transaction_size, POLL_S) if m.error() is None]
-        if messages and not _commit(producer, consumer, task.sink, messages):
+        read_as_member = member[GENERATION] != NO_GENERATION and not moved.is_set()
+        if messages and not (read_as_member and _commit(producer, member, task.sink, messages)):
             _rewind(consumer)
     consumer.close()
 
@@ -73,8 +86,8 @@ def _consumer(task: Task) -> Consumer:
     )
 
 
-def _commit(producer: Producer, consumer: Consumer, sink: str, messages: list[Message]) -> bool:
-    """One transaction, committed or not."""
+def _commit(producer: Producer, member: bytes, sink: str, messages: list[Message]) -> bool:
+    """One transaction, committed or not, as the member that the group knew before the messages were read."""
     ends = {(str(m.topic()), int(m.partition() or 0)): int(m.offset() or 0) + 1 for m in messages}
     producer.begin_transaction()
     try:
@@ -83,7 +96,7 @@ def _commit(producer: Producer, consumer: Consumer, sink: str, messages: list[Me
             producer.poll(0)
         producer.send_offsets_to_transaction(
             [TopicPartition(topic, partition, offset) for (topic, partition), offset in ends.items()],
-            consumer.consumer_group_metadata(),
+            member,
             CALL_TIMEOUT_S,
         )
         if random.random() < ABORTED_PART:

@@ -131,7 +131,13 @@ def seed(bootstrap: str, count: int) -> list[list[int]]:
     admin = Confluent(bootstrap)
     for topic in ("input", "output"):
         admin.create_topic(topic, PARTITIONS)
-    producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": count + 1})
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": count + 1,
+        }
+    )
     for number in range(count):
         producer.produce("input", b"%d" % number, partition=number % PARTITIONS)
     assert producer.flush(PROGRESS_TIMEOUT_S) == 0
