@@ -68,8 +68,8 @@ class ListenFailed(OncestreamError):
 class OpenListener(OncestreamError):
     """A listener that others could reach would take everybody."""
 
-    cause = "refusing to listen on {address}: it can be reached from other machines and has no authentication"
-    suggestion = "listen on 127.0.0.1, or allow it knowingly with --insecure"
+    cause = "refusing to listen on {address}: it can be reached from other machines and {lack}"
+    suggestion = "listen on 127.0.0.1, set up TLS and SASL (docs/settings.md), or allow it knowingly with --insecure"
     exit_code = 3
 
 
@@ -332,3 +332,338 @@ class SparkMissing(OncestreamError):
     cause = "oncestream.{name} needs the package {package}, which is not installed"
     suggestion = "pip install 'oncestream[spark]'"
     exit_code = 3
+
+
+class NoAuthorizer(OncestreamError):
+    """Access rules were asked for on a cluster that checks none."""
+
+    cause = "the cluster checks no access rules: {message}"
+    suggestion = "start the broker with authorization=true (Apache Kafka: set authorizer.class.name)"
+    exit_code = 5
+
+
+class BadAcl(OncestreamError):
+    """An access rule that no broker could keep."""
+
+    cause = "the access rule on {resource!r} is wrong: {reason}"
+    suggestion = "ANY and MATCH stand only in filters; a principal is written User:NAME, or User:* for everyone"
+    exit_code = 2
+
+
+class UnknownGroup(OncestreamError):
+    """The group does not exist, or is of a kind that has no members to tell."""
+
+    cause = "there is no consumer group {group}"
+    suggestion = "check its name: `oncestream cursor list` shows every group"
+    exit_code = 5
+
+
+class UnknownUser(OncestreamError):
+    """The user has no SCRAM credentials on this cluster."""
+
+    cause = "there is no user {user}"
+    suggestion = "check the name: `oncestream user list` shows every user"
+    exit_code = 5
+
+
+class BadQuota(OncestreamError):
+    """A quota that is nobody's."""
+
+    cause = "the quota is wrong: {reason}"
+    suggestion = "name a user, a client id, both, or an address"
+    exit_code = 2
+
+
+class UnknownTransaction(OncestreamError):
+    """The transactional id, or the open transaction, does not exist."""
+
+    cause = "there is no transaction of {transactional_id}"
+    suggestion = "check the name: `oncestream txn list` shows every transactional id; old ones are forgotten"
+    exit_code = 5
+
+
+class UnknownTransactionState(OncestreamError):
+    """Transactions were asked for by a state that there is not."""
+
+    cause = "there is no transaction state {states}"
+    suggestion = "choose among {known}"
+    exit_code = 2
+
+
+class BadStreamName(OncestreamError):
+    """A name that no stream or topic can have."""
+
+    cause = "{name!r} is not a good name: {reason}"
+    suggestion = "a stream is /apps/pump, a topic of it /apps/pump:warning; parts are letters, digits, '_' and '-'"
+    exit_code = 2
+
+
+class BadStreamAttribute(OncestreamError):
+    """An attribute of a stream has a value that cannot be."""
+
+    cause = "attribute {name} of a stream cannot be {value!r}: {reason}"
+    suggestion = "correct it; docs/streams.md lists every attribute and what it may be"
+    exit_code = 2
+
+
+class NoSuchStream(OncestreamError):
+    """There is no stream of that path."""
+
+    cause = "there is no stream {path}"
+    suggestion = "check its path (oncestream stream list), or create it first"
+    exit_code = 5
+
+
+class StreamExists(OncestreamError):
+    """A stream cannot be made where it, one above it or one below it is."""
+
+    cause = "stream {path} cannot be made: {reason}"
+    suggestion = "edit the one there is, or choose another path"
+    exit_code = 5
+
+
+class StreamHasTopics(OncestreamError):
+    """Topics that belong to no stream would fall under the attributes of a new one."""
+
+    cause = "stream {path} cannot be made: there are topics of its name already ({topics})"
+    suggestion = "choose another path, delete the topics, or take them in, with their data, by adopt=True"
+    exit_code = 5
+
+
+class StreamChanged(OncestreamError):
+    """Two people changed one stream at the same time."""
+
+    cause = "stream {path} was changed by somebody else at the same moment"
+    suggestion = "look at what it is now, then make your change again"
+    exit_code = 5
+
+
+class NoAutoCreate(OncestreamError):
+    """A topic is missing, and its stream does not make topics on first use."""
+
+    cause = "there is no topic {topic}, and stream {path} makes no topics on first use"
+    suggestion = "create the topic, or edit the stream with auto_create=True"
+    exit_code = 5
+
+
+class PermissionsOff(OncestreamError):
+    """Permissions were asked for on a cluster that checks none."""
+
+    cause = "permission {name}={value!r} would have no effect: this cluster lets everybody do everything"
+    suggestion = (
+        "switch authorization on (embedded broker: setting authorization; Apache Kafka: authorizer.class.name),"
+        " or leave the permission out"
+    )
+    exit_code = 6
+
+
+class CreatorUnknown(OncestreamError):
+    """A new stream belongs to its creator, and nobody can tell who that is."""
+
+    cause = "stream {path} would belong to its creator, but these settings name no user (sasl.username)"
+    suggestion = "name the users: admin='u:alice' (and produce, consume, topic, copy)"
+    exit_code = 6
+
+
+class TooManyStreams(OncestreamError):
+    """The topic that describes the streams is larger than it can sensibly be."""
+
+    cause = "topic {topic} holds more than {limit} records"
+    suggestion = "check that nobody else writes to it, and that it is compacted"
+    exit_code = 5
+
+
+class DescriptorUnreadable(OncestreamError):
+    """What is stored of a stream was written by a newer version, or by something else."""
+
+    cause = "what is stored of stream {path} cannot be read: {reason}"
+    suggestion = "use the version of oncestream that wrote it, or delete the record of that key in oncestream.streams"
+    exit_code = 5
+
+
+class BadArgument(OncestreamError):
+    """A value given on the command line cannot be."""
+
+    cause = "{name} is wrong: {reason}"
+    suggestion = "see --help of the command, or docs/cli.md"
+    exit_code = 2
+
+
+class NotConfirmed(OncestreamError):
+    """Nobody agreed to what destroys."""
+
+    cause = "nothing was done: {reason}"
+    suggestion = "look at it with --dry-run, then repeat it with --yes"
+    exit_code = 9
+
+
+class NoSuchProfile(OncestreamError):
+    """There is no profile of this name."""
+
+    cause = "there is no profile {name!r}; there are: {known}"
+    suggestion = "make it with: oncestream config set {name} bootstrap=HOST:PORT"
+    exit_code = 2
+
+
+class BadProfile(OncestreamError):
+    """A profile cannot be used or made."""
+
+    cause = "profile {name!r} is wrong: {reason}"
+    suggestion = "correct it with oncestream config set; docs/cli.md has every setting"
+    exit_code = 2
+
+
+class BadProfileFile(OncestreamError):
+    """The file of profiles cannot be read or written."""
+
+    cause = "the file of profiles {file} cannot be used: {reason}"
+    suggestion = "mend or remove it, or name another folder in XDG_CONFIG_HOME"
+    exit_code = 2
+
+
+class SecretInProfile(OncestreamError):
+    """A password was given as a value, to be kept in a file that others may see."""
+
+    cause = "{key} is a secret, and profiles hold none"
+    suggestion = "say where it is: password_file=PATH or password_env=VARIABLE (key_password_file, key_password_env)"
+    exit_code = 2
+
+
+class BadInput(OncestreamError):
+    """A line that was to be written is not what was announced."""
+
+    cause = "line {line} of the input is wrong: {reason}; {sent}"
+    suggestion = "mend that line and send it and those after it, or use --skip-bad"
+    exit_code = 2
+
+
+class DeliveryFailed(OncestreamError):
+    """A record that a producer took did not reach its topic."""
+
+    cause = "a record for {topic}{place} was not delivered: {reason}{others}"
+    suggestion = (
+        "send it again if it must be there; give on_delivery to learn of each, or raise message.timeout.ms"
+    )
+    exit_code = 5
+
+
+class BufferFull(OncestreamError):
+    """A producer's buffer stayed full for longer than a send may wait."""
+
+    cause = "the producer's buffer of {size_bytes} bytes stayed full for {timeout_s} s"
+    suggestion = "see whether the broker answers, send more slowly, or raise buffer_bytes_max"
+    exit_code = 5
+
+
+class CannotSerialize(OncestreamError):
+    """A key or value that the producer's serializer does not take."""
+
+    cause = "the {part} for {topic} cannot be written: {reason}"
+    suggestion = "send bytes, str, or a dict or list that JSON can hold; or give the producer a serializer"
+    exit_code = 2
+
+
+class BadRecord(OncestreamError):
+    """A record that the consumer's deserializer does not take."""
+
+    cause = "the {part} of the record at offset {offset} of {topic}-{partition} cannot be read: {reason}"
+    suggestion = "skip it by seek({topic!r}, {partition}, {offset} + 1), or read with another deserializer"
+    exit_code = 8
+
+
+class NoPosition(OncestreamError):
+    """The group has no valid position in a partition, and none may be chosen for it."""
+
+    cause = "group {group!r} has no position in {topic}-{partition}: {reason}"
+    suggestion = "start with start='earliest' or 'latest', or set the group's cursor first"
+    exit_code = 5
+
+
+class RebalancedMeanwhile(OncestreamError):
+    """Partitions were taken from a consumer between reading and committing; others read those records again."""
+
+    cause = "group {group!r} was rebalanced after the records were read: {reason}"
+    suggestion = "nothing of it was committed: poll again and go on"
+    exit_code = 7
+
+
+class ClientMisused(OncestreamError):
+    """A producer or consumer was asked for something that its state or its settings do not allow."""
+
+    cause = "{what} cannot be done: {reason}"
+    suggestion = "docs/messaging.md shows how it goes"
+    exit_code = 2
+
+
+class UserExists(OncestreamError):
+    """A user of this name is there already."""
+
+    cause = "there is a user {user!r} already"
+    suggestion = "give it another password with: oncestream user passwd {user}"
+    exit_code = 5
+
+
+class BadUser(OncestreamError):
+    """A user cannot be made with this name or password."""
+
+    cause = "user {name!r} cannot be made: {reason}"
+    suggestion = "give a name and a password that are not empty"
+    exit_code = 2
+
+
+class BadCursor(OncestreamError):
+    """A place that no cursor can be set to."""
+
+    cause = "a cursor cannot be set to {to!r}"
+    suggestion = "give earliest, latest, an offset (0 or more) or a time (datetime)"
+    exit_code = 2
+
+
+class HistoryUnreadable(OncestreamError):
+    """A line of a recorded history is no event."""
+
+    cause = "line {line} of the history {file} cannot be read: {reason}"
+    suggestion = "record it anew, with the version of oncestream that checks it"
+    exit_code = 4
+
+
+class BadKeyExpression(OncestreamError):
+    """An expression that tells no key of a record."""
+
+    cause = "key expression {expression!r} is wrong: {reason}"
+    suggestion = (
+        "use value, key, position, header:NAME, json:$.PATH or key.json:$.PATH; several are joined by ' + '"
+    )
+    exit_code = 2
+
+
+class AuditImpossible(OncestreamError):
+    """The topics cannot be audited as asked."""
+
+    cause = "the audit cannot be made: {reason}"
+    suggestion = "{advice}"
+    exit_code = 2
+
+
+class NoSuchQuota(OncestreamError):
+    """There is no quota for exactly this user and client id."""
+
+    cause = "there is no quota of {whose}"
+    suggestion = "see all with: oncestream quota list"
+    exit_code = 5
+
+
+class TransactionAlive(OncestreamError):
+    """A transaction that its coordinator knows of ends by itself: its producer ends it, or its timeout."""
+
+    cause = "the transaction of {transactional_id!r} is alive ({state}, for {seconds} s)"
+    suggestion = "stop its producer, or wait for its timeout; --force aborts it under its feet"
+    exit_code = 7
+
+
+class NoSuchPipeline(OncestreamError):
+    """No pipeline of this name has committed anything here."""
+
+    cause = "pipeline {name!r} has committed nothing on this cluster"
+    suggestion = "check the name: `oncestream pipeline list` shows those that have; or run it first"
+    exit_code = 5

@@ -83,7 +83,7 @@ def in_short(request: ProduceRequest, call: Call) -> Produced | None:
     header = encode_request_header(ApiKey.PRODUCE, call.version, call.correlation_id, "test")
     plain = read_plain(memoryview(bytearray(header + encode(request, call.version))))
     assert plain is not None
-    return produce_plain(plain, call.node)
+    return produce_plain(plain, call.node, call)
 
 
 @pytest.fixture(params=[produce.handle, in_short], ids=["general", "plain"])
@@ -104,17 +104,17 @@ class Setup(NamedTuple):
         self, value: bytes, acks: int = -1, timeout_ms: int = 60_000, records: bytes | None = None
     ) -> Produced:
         request = produce_request(TOPIC, records or batch(value), acks=acks, timeout_ms=timeout_ms)
-        answer = self.way(request, self._call(PRODUCE_VERSION))
+        answer = self.way(request, self.call(PRODUCE_VERSION))
         assert answer is not None
         return answer
 
     def visible(self, offset: int = 0) -> PartitionData:
-        chunks = fetch.handle(fetch_request(TOPIC, offset), self._call(FETCH_VERSION))
+        chunks = fetch.handle(fetch_request(TOPIC, offset), self.call(FETCH_VERSION))
         assert isinstance(chunks, list)
         return self.fetched(chunks)
 
     def long_poll(self, offset: int = 0) -> Later:
-        later = fetch.handle(fetch_request(TOPIC, offset, wait_ms=60_000), self._call(FETCH_VERSION))
+        later = fetch.handle(fetch_request(TOPIC, offset, wait_ms=60_000), self.call(FETCH_VERSION))
         assert isinstance(later, Later)
         return later
 
@@ -125,9 +125,9 @@ class Setup(NamedTuple):
     def latest(self) -> int:
         want = ListOffsetsPartition(partition_index=0, timestamp=list_offsets.Place.LATEST)
         request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=TOPIC, partitions=[want])])
-        return list_offsets.handle(request, self._call(7)).topics[0].partitions[0].offset
+        return list_offsets.handle(request, self.call(7)).topics[0].partitions[0].offset
 
-    def _call(self, version: int) -> Call:
+    def call(self, version: int) -> Call:
         return Call(self.node, version, 1, "test", "test")
 
 
@@ -249,7 +249,8 @@ def test_a_request_that_waits_for_its_flush_does_not_hold_its_buffer(tmp_path: P
     async def scenario(s: Setup) -> None:
         header = encode_request_header(ApiKey.PRODUCE, PRODUCE_VERSION, 1, "test")
         frame = bytearray(header + encode(produce_request(TOPIC, batch(b"one")), PRODUCE_VERSION))
-        answer = produce_plain(plain, s.node) if (plain := read_plain(memoryview(frame))) else None
+        plain = read_plain(memoryview(frame))
+        answer = produce_plain(plain, s.node, s.call(PRODUCE_VERSION)) if plain else None
         assert isinstance(answer, Later)
         del plain
         frame.clear()  # refused while anybody has a view of it

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import confluent_kafka
@@ -13,12 +15,18 @@ import pyarrow as pa
 
 from oncestream.client.admin import NewTopic, create_topics
 from oncestream.client.cluster import Cluster
+from oncestream.client.inspection import OPEN, describe_transactions
 from oncestream.client.offsets import LATEST, list_offsets
 from oncestream.client.reading import read_range
 from oncestream.client.topic_partition import TopicPartition
+from oncestream.client.transactions import Producer, Transactions
+from oncestream.client.writing import Writer
+from tests.broker import kit
 
 TIMEOUT_S: Final = 30.0
 NAMES: Final = itertools.count()
+
+wait_until = partial(kit.wait_until, timeout_s=60.0)
 
 
 def new_name(kind: str = "client") -> str:
@@ -78,3 +86,52 @@ def confluent_read(bootstrap: str, topic: str, partitions: Sequence[int], count:
             at_end.add(partition or 0)
     consumer.close()
     return values
+
+
+class Driver:
+    """Runs transactions, and writes in them."""
+
+    def __init__(self, cluster: Cluster, name: str | None = None, timeout_ms: int = 60_000) -> None:
+        self.cluster = cluster
+        self.name = name or new_name()
+        self.transactions = Transactions(cluster, self.name, timeout_ms)
+        self.transactions.start()
+
+    def write(self, here: TopicPartition, values: list[str], producer: Producer | None = None) -> None:
+        if producer is None:
+            self.transactions.add_partitions([here])
+        writer = Writer(
+            self.cluster, producer=producer or self.transactions.producer, transactional_id=self.name
+        )
+        writer.write(here, rows_of(values))
+        writer.flush()
+
+    def wait_for_markers(self) -> None:
+        """A commit is answered before its markers are written."""
+        wait_until(lambda: describe_transactions(self.cluster, [self.name])[0].state not in OPEN)
+
+
+def write(cluster: Cluster, here: TopicPartition, values: list[str]) -> None:
+    """Outside of any transaction."""
+    writer = Writer(cluster, producer=None)
+    writer.write(here, rows_of(values))
+    writer.flush()
+
+
+@contextmanager
+def live_consumer(
+    bootstrap: str, group: str, topic: str, **settings: str
+) -> Iterator[confluent_kafka.Consumer]:
+    """A member of the group, with its partitions assigned."""
+    options = {key.replace("_", "."): value for key, value in settings.items()}
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group, **options})
+    joined: list[object] = []
+    consumer.subscribe([topic], on_assign=lambda _, partitions: joined.extend(partitions))
+    deadline = time.monotonic() + TIMEOUT_S
+    while not joined:
+        assert time.monotonic() < deadline, "no partition was assigned"
+        consumer.poll(0.1)
+    try:
+        yield consumer
+    finally:
+        consumer.close()

@@ -10,9 +10,9 @@ from oncestream.client.admin import (
     delete_records,
     delete_topics,
     describe_topics,
-    topic_configs,
 )
 from oncestream.client.cluster import Cluster
+from oncestream.client.configs import describe_configs
 from oncestream.client.offsets import EARLIEST, list_offsets
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.writing import Writer
@@ -23,7 +23,10 @@ from tests.client.kit import new_name, new_topic, numbered, rows_of
 def test_a_topic_is_made_with_its_partitions_and_configurations(cluster: Cluster) -> None:
     topic = new_topic(cluster, 3, retention_ms="123456")
     assert cluster.partitions_of([topic]) == {topic: 3}
-    assert topic_configs(cluster, [topic])[topic]["retention.ms"] == "123456"
+    (retention,) = [
+        entry for entry in describe_configs(cluster, [topic])[topic] if entry.name == "retention.ms"
+    ]
+    assert retention.value == "123456"
     (state,) = describe_topics(cluster, [topic])
     assert [each.partition for each in state.partitions] == [0, 1, 2]
     assert all(each.leader in each.in_sync for each in state.partitions)

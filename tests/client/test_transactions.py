@@ -14,8 +14,6 @@ from oncestream.client.cluster import Cluster, CoordinatorKind
 from oncestream.client.offsets import Committed, committed_offsets
 from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.client.transactions import Producer, Transactions
-from oncestream.client.writing import Writer
 from oncestream.errors import ProducerFenced, TransactionAborted
 from oncestream.testing.apache_kafka import ApacheKafka
 from oncestream.wire.messages.describe_transactions import (
@@ -28,7 +26,7 @@ from oncestream.wire.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from tests.broker.kit import Wire, wait_until
-from tests.client.kit import confluent_read, new_name, new_topic, numbered, read_all, rows_of
+from tests.client.kit import Driver, confluent_read, new_name, new_topic, numbered, read_all
 
 SAFE_DOWNGRADE: Final = 2
 
@@ -64,25 +62,6 @@ def cluster(servers: str) -> Iterator[Cluster]:
     client = Cluster(ClientSettings.of(servers))
     yield client
     client.close()
-
-
-class Driver:
-    """A driver with its transactions and the topic it writes."""
-
-    def __init__(self, cluster: Cluster, name: str | None = None, timeout_ms: int = 60_000) -> None:
-        self.cluster = cluster
-        self.name = name or new_name()
-        self.transactions = Transactions(cluster, self.name, timeout_ms)
-        self.transactions.start()
-
-    def write(self, here: TopicPartition, values: list[str], producer: Producer | None = None) -> None:
-        if producer is None:
-            self.transactions.add_partitions([here])
-        writer = Writer(
-            self.cluster, producer=producer or self.transactions.producer, transactional_id=self.name
-        )
-        writer.write(here, rows_of(values))
-        writer.flush()
 
 
 def test_the_version_is_learned_from_the_broker(cluster: Cluster, request: pytest.FixtureRequest) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import oncestream as once
 from oncestream.client.cluster import cluster_of
-from oncestream.client.offsets import group_lag
+from oncestream.client.lag import group_lags, total_records
 from oncestream.client.settings import ClientSettings
 from oncestream.errors import CheckpointLost
 from tests.spark.sink_kit import dead_rows, new_name, texts
@@ -64,12 +64,12 @@ def test_it_runs_again_and_again_over_what_is_new_and_any_tool_sees_its_lag(
     cluster = cluster_of(ClientSettings.of(embedded_log.bootstrap))
     embedded_log.write(source, ["a", "b"], partition=0)
     run(pipeline, "checkpoint")
-    assert group_lag(cluster, pipeline.name) == 0
+    assert total_records(group_lags(cluster, pipeline.name)) == 0
     embedded_log.write(source, ["c"], partition=1)
-    assert group_lag(cluster, pipeline.name) == 1
+    assert total_records(group_lags(cluster, pipeline.name)) == 1
     run(pipeline, "checkpoint")
     run(pipeline, "checkpoint")
-    assert group_lag(cluster, pipeline.name) == 0
+    assert total_records(group_lags(cluster, pipeline.name)) == 0
     assert texts(embedded_log.bootstrap, sink) == ["A", "B", "C"]
 
 

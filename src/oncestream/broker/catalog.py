@@ -1,4 +1,4 @@
-"""The catalogue: which topics there are, their ids and configurations, and the next free producer id.
+"""The catalogue: which topics there are, their ids and configurations, users, and the next free producer id.
 
 It is a log like any other (folder `__cluster_metadata-0`): a change is a list of records, appended and
 flushed, and `replay` alone changes the state, so start-up and normal running share one path.
@@ -11,9 +11,14 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
+from oncestream.broker.security.acls import Acl
+from oncestream.broker.security.quota_values import Entity
+from oncestream.broker.security.scram import Credential, Mechanism
 from oncestream.records.records import Record, build_batch, records_of
+from oncestream.storage.config import LogConfig
+from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -29,6 +34,13 @@ class TopicEntry:
     id: bytes
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class UserKey(NamedTuple):
+    """A user has a credential for each mechanism."""
+
+    name: str
+    mechanism: Mechanism
 
 
 class Change(NamedTuple):
@@ -48,10 +60,21 @@ class Catalog:
         self.deleted_ids: set[bytes] = set()
         self.next_producer_id = 0
         self.features: dict[str, int] = {}  # those that were set to a level
+        self.acls: set[Acl] = set()
+        self.acls_version = 0
+        self.quotas: dict[Entity, dict[str, float]] = {}
+        self.quotas_version = 0
+        self.users: dict[UserKey, Credential] = {}
+        self.login_secret = b""  # made with the first listener that asks for a log-in
         for batch in log.batches(log.start_offset):
             for record in records_of(batch):
                 value = None if record.value is None else json.loads(record.value)
                 self.replay(Change((record.key or b"").decode(), value))
+
+    @classmethod
+    def open(cls, folder: DataFolder) -> Self:
+        config = LogConfig(cleanup_delete=False, cleanup_compact=True)
+        return cls(folder.open_log(METADATA_TOPIC, 0, METADATA_TOPIC_ID, config))
 
     def commit(self, changes: Iterable[Change], now_ms: int = 0) -> None:
         """Makes the changes durable, all or none, then applies them."""
@@ -74,6 +97,24 @@ class Catalog:
             self.features[rest] = int(str(value["level"]))
         elif kind == "producer_ids" and value is not None:
             self.next_producer_id = int(str(value["next"]))
+        elif kind == "acl":
+            self.acls_version += 1
+            (self.acls.discard if value is None else self.acls.add)(Acl.parse(rest))
+        elif kind == "quota":
+            self.quotas_version += 1
+            self._replay_quota(Entity.parse(rest), value)
+        elif kind == "user":
+            self._replay_user(rest, value)
+        elif kind == "login_secret" and value is not None:
+            self.login_secret = bytes.fromhex(str(value["secret"]))
+
+    def _replay_user(self, key: str, value: Mapping[str, object] | None) -> None:
+        name, _, mechanism_name = key.rpartition(":")
+        mechanism = Mechanism[mechanism_name]
+        if value is None:
+            self.users.pop(UserKey(name, mechanism), None)
+        else:
+            self.users[UserKey(name, mechanism)] = Credential.of_json(mechanism, value)
 
     def _replay_topic(self, topic_id: bytes, value: Mapping[str, object] | None) -> None:
         old_name = self.names.pop(topic_id, None)
@@ -87,6 +128,12 @@ class Catalog:
         name = str(value["name"])
         self.topics[name] = TopicEntry(name, topic_id, int(str(value["partitions"])), configs)
         self.names[topic_id] = name
+
+    def _replay_quota(self, entity: Entity, value: Mapping[str, object] | None) -> None:
+        if value is None:
+            self.quotas.pop(entity, None)
+        else:
+            self.quotas[entity] = {key: float(str(limit)) for key, limit in value.items()}
 
 
 def _encode(value: Mapping[str, object] | None) -> bytes | None:
@@ -104,6 +151,31 @@ def drop_topic(entry: TopicEntry) -> Change:
 
 def set_feature(name: str, level: int) -> Change:
     return Change(f"feature:{name}", {"level": level})
+
+
+def put_user(name: str, credential: Credential) -> Change:
+    return Change(f"user:{name}:{credential.mechanism.name}", credential.to_json())
+
+
+def drop_user(key: UserKey) -> Change:
+    return Change(f"user:{key.name}:{key.mechanism.name}", None)
+
+
+def set_login_secret(secret: bytes) -> Change:
+    return Change("login_secret", {"secret": secret.hex()})
+
+
+def put_acl(acl: Acl) -> Change:
+    return Change(f"acl:{acl.text}", {})
+
+
+def drop_acl(acl: Acl) -> Change:
+    return Change(f"acl:{acl.text}", None)
+
+
+def set_quotas(entity: Entity, limits: Mapping[str, float]) -> Change:
+    """All limits of an entity; none: it has no quotas any longer."""
+    return Change(f"quota:{entity.text}", limits or None)
 
 
 def reserve_producer_ids(first: int) -> Change:

@@ -9,11 +9,16 @@ from enum import IntEnum
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from oncestream.broker import topic_configs
+from oncestream.broker.call import Call
 from oncestream.broker.catalog import TopicEntry
+from oncestream.broker.listeners import address_text, with_protocols
 from oncestream.broker.node import Node, Topic
+from oncestream.broker.security.acls import CLUSTER_NAME
 from oncestream.broker.settings import BrokerSettings
 from oncestream.broker.topic_configs import ConfigType
-from oncestream.broker.topic_names import check_name, is_internal
+from oncestream.broker.topic_names import AUDIT_TOPIC, check_name, is_internal
+from oncestream.wire.acl_codes import Operation
+from oncestream.wire.acl_codes import ResourceType as AclResource
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 
@@ -71,8 +76,17 @@ def describe(node: Node, resource_type: int, name: str) -> list[ConfigEntry]:
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
 
 
+def guarded_by(resource_type: int, name: str) -> tuple[AclResource, str]:
+    """The resource whose ACLs hold for a resource with configurations."""
+    if resource_type == ResourceType.TOPIC:
+        return AclResource.TOPIC, name
+    if resource_type == ResourceType.BROKER:
+        return AclResource.CLUSTER, CLUSTER_NAME
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+
+
 def alter(
-    node: Node, resources: Sequence[R], change: Callable[[R, OwnConfigs], NewConfigs], validate_only: bool
+    call: Call, resources: Sequence[R], change: Callable[[R, OwnConfigs], NewConfigs], validate_only: bool
 ) -> list[KafkaError | None]:
     """Gives each topic the configurations that `change` makes of its own ones; what was wrong with which."""
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
@@ -81,7 +95,9 @@ def alter(
         try:
             if named[resource.resource_type, resource.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            _alter(node, resource, change, validate_only)
+            kind, name = guarded_by(resource.resource_type, resource.resource_name)
+            call.require(Operation.ALTER_CONFIGS, kind, name)
+            _alter(call, resource, change, validate_only)
             outcomes.append(None)
         except KafkaError as error:
             outcomes.append(error)
@@ -89,23 +105,23 @@ def alter(
 
 
 def _alter(
-    node: Node, resource: R, change: Callable[[R, OwnConfigs], NewConfigs], validate_only: bool
+    call: Call, resource: R, change: Callable[[R, OwnConfigs], NewConfigs], validate_only: bool
 ) -> None:
-    name = resource.resource_name
+    node, name = call.node, resource.resource_name
     if resource.resource_type == ResourceType.BROKER:
         _check_broker_name(node, name)
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "the broker's settings are read at its start; see docs/settings.md"
         )
-    if resource.resource_type != ResourceType.TOPIC:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
     topic = find_topic(node, name)
-    if is_internal(name):
+    if is_internal(name) and name != AUDIT_TOPIC:  # how long the audit is kept is the operator's choice
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is internal; its configuration is fixed")
     changed = change(resource, topic.entry.configs)
     topic_configs.validate(changed)
     if not validate_only:
+        before = topic.entry.configs
         node.set_configs(topic, {key: value for key, value in changed.items() if value is not None})
+        call.changed(AclResource.TOPIC, name, "alter configs", was=dict(before), now=dict(changed))
 
 
 def find_topic(node: Node, name: str) -> Topic:
@@ -144,9 +160,8 @@ def _check_broker_name(node: Node, name: str) -> None:
 
 
 def _broker_entries(node: Node) -> list[ConfigEntry]:
-    host, port = node.address
     settings, defaults = node.settings, BrokerSettings()
-    served = replace(settings, advertise=f"{host}:{port}")
+    served = replace(settings, advertise=settings.advertise or address_text(node.address))
     entries = []
     for name, type_, read in _BROKER_TABLE:
         value, default = read(served), read(defaults)
@@ -179,8 +194,8 @@ _BROKER_TABLE: Final[tuple[tuple[str, ConfigType, Callable[[BrokerSettings], str
     ("node.id", ConfigType.INT, lambda s: str(s.node_id)),
     ("broker.id", ConfigType.INT, lambda s: str(s.node_id)),
     ("log.dirs", ConfigType.STRING, lambda s: str(s.data)),
-    ("listeners", ConfigType.LIST, lambda s: f"PLAINTEXT://{s.listen}"),
-    ("advertised.listeners", ConfigType.LIST, lambda s: f"PLAINTEXT://{s.advertise or s.listen}"),
+    ("listeners", ConfigType.LIST, lambda s: with_protocols(s.listen, s)),
+    ("advertised.listeners", ConfigType.LIST, lambda s: with_protocols(s.advertise or s.listen, s)),
     ("auto.create.topics.enable", ConfigType.BOOLEAN, lambda s: _flag(s.auto_create_topics)),
     ("num.partitions", ConfigType.INT, lambda s: str(s.default_partitions)),
     ("default.replication.factor", ConfigType.INT, lambda _: "1"),

@@ -12,18 +12,23 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from oncestream.broker.outbox import Chunk, Outbox
-from oncestream.broker.security.principal import ANONYMOUS
+from oncestream.broker.security.principal import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from oncestream.broker.security.sasl import Login
 
 logger = logging.getLogger("oncestream.broker")
 
 FRAME_BYTES_MIN: Final = 8  # the shortest request header
+LOGIN_LIMITS: Final = (1, 64 * 1024, 1)  # smallest and largest frame, requests at once
 UNRESERVED_BYTES_MAX: Final = 64 * 1024  # a larger frame needs room in the broker's budget before it is read
 _ALLOCATION_BYTES_MAX: Final = 1024 * 1024  # ahead of what was received; beyond it the buffer doubles
 _UNSENT_CHUNKS_MAX: Final = 64  # answers collected before they are sent, so that one send carries many
 _LENGTH: Final = struct.Struct(">i")
+_TLS_HELLO: Final = 0x1603
 
 
 class Slot:
@@ -44,6 +49,7 @@ class Host(Protocol):
 
     def now(self) -> float: ...
     def call_soon(self, callback: Callable[[], None]) -> object: ...
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> object: ...
     def on_frame(self, connection: Connection, frame: memoryview) -> None: ...
     def on_closed(self, connection: Connection) -> None: ...
     def reserve(self, connection: Connection, size_bytes: int) -> bool: ...
@@ -59,32 +65,47 @@ class Connection:
         "_corked",
         "_fd",
         "_flushing",
+        "_frame_bytes_max",
+        "_frame_bytes_min",
         "_host",
         "_outbox",
         "_partial",
         "_reading",
         "_received",
+        "_requests_max",
         "_reserved",
         "_slots",
         "_sock",
+        "address",
         "blocked",
         "closed",
         "last_progress",
+        "login",
+        "muted",
+        "opened",
         "peer",
         "principal",
         "starved",
     )
 
-    def __init__(self, sock: socket.socket, peer: str, host: Host) -> None:
+    def __init__(
+        self, sock: socket.socket, peer: str, host: Host, address: tuple[str, int], login: Login | None
+    ) -> None:
         self._sock = sock
         self._fd = sock.fileno()
         self._host = host
         self.peer = peer
+        self.address = address  # what this client is told of where we are
+        self.login = login  # until it is done, the client may do nothing else
         self.principal = ANONYMOUS
+        self._frame_bytes_min, self._frame_bytes_max, self._requests_max = (
+            LOGIN_LIMITS if login else self._limits()
+        )
         self.closed = False
         self.blocked = False  # the client does not take its answers
         self.starved = False  # waits for room in the broker's budget
-        self.last_progress = host.now()
+        self.muted = False  # over its quota
+        self.opened = self.last_progress = host.now()
         self._partial: bytearray | None = None  # the start of a frame; `_received` bytes of it are filled
         self._received = 0
         self._reserved = 0
@@ -94,6 +115,21 @@ class Connection:
         self._flushing = False  # answers wait for the end of this turn of the loop
         self._reading = False
         self._update_reading()
+
+    @property
+    def admitted(self) -> bool:
+        """Past everything that stands before the first request."""
+        return self.login is None
+
+    def admit(self, principal: Principal) -> None:
+        """The log-in is done."""
+        self.login = None
+        self.principal = principal
+        logger.debug("client known peer=%s principal=%s", self.peer, principal)
+        self._frame_bytes_min, self._frame_bytes_max, self._requests_max = self._limits()
+
+    def _limits(self) -> tuple[int, int, int]:
+        return FRAME_BYTES_MIN, self._host.frame_bytes_max, self._host.requests_in_flight_max
 
     @property
     def receiving(self) -> bool:
@@ -108,21 +144,34 @@ class Connection:
     # -- receiving ----------------------------------------------------------------------------
 
     def on_readable(self) -> None:
-        host, partial = self._host, self._partial
-        target = host.receive_view if partial is None else memoryview(partial)[self._received :]
+        count = self._receive(self._target())
+        if count:
+            self._taken(count)
+
+    def _target(self) -> memoryview:
+        """Where the next bytes go: behind what is there of a frame."""
+        partial = self._partial
+        return self._host.receive_view if partial is None else memoryview(partial)[self._received :]
+
+    def _receive(self, target: memoryview) -> int:
+        """How many bytes came; 0 if none, or if the connection has ended."""
         try:
             count = self._sock.recv_into(target)
         except (BlockingIOError, InterruptedError):
-            return
+            return 0
         except OSError as error:
             self.close(f"receive failed: {error.strerror}", quiet=True)
-            return
+            return 0
         if count == 0:
             self.close("closed by the client", quiet=True)
-            return
-        self.last_progress = host.now()
+        self.last_progress = self._host.now()
+        return count
+
+    def _taken(self, count: int) -> None:
+        """`count` bytes were put to the target."""
+        partial = self._partial
         if partial is None:
-            self._take(host.receive_view, count)
+            self._take(self._host.receive_view, count)
         else:
             self._received += count
             self._take(memoryview(partial), self._received)
@@ -143,6 +192,19 @@ class Connection:
         else:
             self._update_reading()
 
+    def mute(self, for_ms: int) -> None:
+        """The client is not read from for this long; what it is owed is sent."""
+        if self.closed or self.muted:
+            return
+        self.muted = True
+        self._host.call_later(for_ms / 1000, self._unmute)
+        self._update_reading()
+
+    def _unmute(self) -> None:
+        self.muted = False
+        self.last_progress = self._host.now()
+        self.resume()
+
     def _take(self, data: memoryview, end: int) -> None:
         """Handles the whole frames in `data[:end]`, keeps the rest, sends what is answered."""
         self._corked = True
@@ -160,10 +222,17 @@ class Connection:
     def _parse(self, data: memoryview, end: int) -> int:
         host, slots = self._host, self._slots
         used = 0
-        while end - used >= 4 and len(slots) < host.requests_in_flight_max and not self.blocked:
+        while (
+            end - used >= 4
+            and len(slots) < self._requests_max
+            and not self.blocked
+            and not self.muted
+        ):
             size = _LENGTH.unpack_from(data, used)[0]
-            if not FRAME_BYTES_MIN <= size <= host.frame_bytes_max:
-                self.close(f"a frame of {size} bytes (allowed: {FRAME_BYTES_MIN} to {host.frame_bytes_max})")
+            if not self._frame_bytes_min <= size <= self._frame_bytes_max:
+                allowed = f"{self._frame_bytes_min} to {self._frame_bytes_max}"
+                hint = "; a client that speaks TLS?" if size >> 16 == _TLS_HELLO else ""
+                self.close(f"a frame of {size} bytes (allowed: {allowed}{hint})")
                 return end
             stop = used + 4 + size
             if stop > end:
@@ -290,7 +359,8 @@ class Connection:
             self.closed
             or self.blocked
             or self.starved
-            or len(self._slots) >= self._host.requests_in_flight_max
+            or self.muted
+            or len(self._slots) >= self._requests_max
         )
         if wanted != self._reading:
             self._reading = wanted

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from oncestream.broker.apis import APIS, Answer, Api
 from oncestream.broker.call import Call, Hangup
-from oncestream.broker.connection import Connection, Slot
+from oncestream.broker.connection import FRAME_BYTES_MIN, Connection, Slot
 from oncestream.broker.later import Later
 from oncestream.broker.node import Node
 from oncestream.broker.outbox import Chunk
+from oncestream.broker.security.sasl import Login, LoginRefused
 from oncestream.wire.api import ApiKey
 from oncestream.wire.codec import DecodeError, decode, encode_into
 from oncestream.wire.header import RequestHeader, decode_request_header
@@ -24,6 +25,7 @@ logger = logging.getLogger("oncestream.broker")
 
 # Only Produce carries data. Others decode into many small objects, several times the size of the frame.
 REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
+BEFORE_LOGIN: Final = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 _FRAME_HEAD: Final = struct.Struct(">ii")
 
 
@@ -33,9 +35,11 @@ class Dispatcher:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._tasks: set[asyncio.Task[None]] = set()
-        self._produce_plain: Callable[[PlainProduce, Node], Answer | Later] | None = None
+        self._produce_plain: Callable[[PlainProduce, Node, Connection], Answer | Later] | None = None
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        if connection.login is not None and not self._before_login(connection, connection.login, frame):
+            return
         if not frame[1] and not frame[0]:  # the api key of Produce
             plain = read_plain(frame)
             if plain is not None and self._on_plain_produce(connection, plain):
@@ -60,6 +64,9 @@ class Dispatcher:
             header.client_id,
             connection.peer,
             connection.principal,
+            api.name,
+            connection.address,
+            connection.login,
         )
         try:
             answer = api.handler(request, call)
@@ -70,6 +77,17 @@ class Dispatcher:
             _failed(connection, api, call)
             return
         self._settle(connection, api, call, answer)
+
+    def _before_login(self, connection: Connection, login: Login, frame: memoryview) -> bool:
+        """Whether the frame of somebody not logged in yet goes the usual way."""
+        if login.takes_raw_tokens:
+            self._start(_finish_token(connection, connection.open_slot(), login, bytes(frame)))
+            return False
+        key = int.from_bytes(frame[:2], "big")
+        if len(frame) >= FRAME_BYTES_MIN and key in BEFORE_LOGIN:
+            return True
+        connection.close(f"a request (api key {key}) before the log-in")
+        return False
 
     def close(self) -> None:
         for task in self._tasks:
@@ -82,7 +100,7 @@ class Dispatcher:
 
             self._produce_plain = produce_plain
         try:
-            answer = self._produce_plain(request, self._node)
+            answer = self._produce_plain(request, self._node, connection)
         except Exception:
             _failed(connection, APIS[ApiKey.PRODUCE], self._call_of(connection, request))
             return True
@@ -110,7 +128,10 @@ class Dispatcher:
             self._run(connection, api, call, answer)
 
     def _run(self, connection: Connection, api: Api, call: Call, work: Coroutine[Any, Any, Answer]) -> None:
-        task = self._node.loop.create_task(_finish(connection, connection.open_slot(), api, call, work))
+        self._start(_finish(connection, connection.open_slot(), api, call, work))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._node.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -124,6 +145,28 @@ async def _finish(
         _failed(connection, api, call)
         return
     _answer(connection, slot, api, call, answer)
+    if connection.login is not None:
+        _conclude(connection, connection.login)
+
+
+async def _finish_token(connection: Connection, slot: Slot, login: Login, token: bytes) -> None:
+    """A log-in of the old kind: its messages travel without headers, and a refusal is silent."""
+    try:
+        answer = await login.step(token)
+        connection.answer(slot, [len(answer).to_bytes(4, "big") + answer])
+    except LoginRefused:
+        pass  # the log-in knows
+    except Exception:
+        logger.exception("log-in failed peer=%s", connection.peer)
+        connection.close("log-in failed")
+    _conclude(connection, login)
+
+
+def _conclude(connection: Connection, login: Login) -> None:
+    if login.principal is not None:
+        connection.admit(login.principal)
+    elif login.failure is not None:
+        connection.close(login.failure)
 
 
 def _answer(connection: Connection, slot: Slot | None, api: Api, call: Call, answer: Answer) -> None:
@@ -137,6 +180,8 @@ def _answer(connection: Connection, slot: Slot | None, api: Api, call: Call, ans
         connection.answer_now(chunks)
     else:
         connection.answer(slot, chunks)
+    if call.throttle_ms:
+        connection.mute(call.throttle_ms)
 
 
 def _unsupported_version(header: RequestHeader, api: Api | None) -> bytearray:

@@ -36,7 +36,7 @@ class Broker:
         self.settings: BrokerSettings = load_settings(environment={}, flags=flags)
         self._flags = flags
         self._in_process = not process
-        self._address: tuple[str, int] | None = None
+        self._addresses: list[str] = []
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -45,11 +45,17 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients put into `bootstrap.servers`."""
-        if self._address is None:
+        """What clients put into `bootstrap.servers`; with several listeners, that of the first."""
+        if not self._addresses:
             raise BrokerFailed(folder=self.settings.data, reason="it is not running")
-        host, port = self._address
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return self._addresses[0].rpartition("//")[2]
+
+    def bootstrap_servers_of(self, protocol: str) -> str:
+        """The same for one of several listeners, such as SASL_SSL."""
+        for address in self._addresses:
+            if address.startswith(f"{protocol}://"):
+                return address.rpartition("//")[2]
+        raise BrokerFailed(folder=self.settings.data, reason=f"it is not running with a listener {protocol}")
 
     @property
     def pid(self) -> int:
@@ -57,7 +63,7 @@ class Broker:
         return self._child.pid if self._child is not None else os.getpid()
 
     def start(self) -> Self:
-        if self._address is not None:
+        if self._addresses:
             raise BrokerFailed(folder=self.settings.data, reason="it is running already")
         if self._in_process:
             self._start_thread()
@@ -67,7 +73,7 @@ class Broker:
 
     def stop(self) -> None:
         """Stops cleanly: everything is flushed, the next start needs no recovery."""
-        self._address = None
+        self._addresses = []
         if self._loop is not None and self._stop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(STOP_SECONDS_MAX)
@@ -83,7 +89,7 @@ class Broker:
             raise BrokerFailed(
                 folder=self.settings.data, reason="only a broker with process=True can be killed"
             )
-        self._address = None
+        self._addresses = []
         self._child.kill()
         self._end_child()
 
@@ -93,7 +99,7 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._address is not None:
+        if self._addresses:
             self.stop()
 
     # -- in a thread --------------------------------------------------------------------------
@@ -119,8 +125,8 @@ class Broker:
         asyncio.set_event_loop(loop)
         self._loop, self._stop = loop, asyncio.Event()
 
-        def on_ready(address: tuple[str, int]) -> None:
-            self._address = address
+        def on_ready(addresses: str) -> None:
+            self._addresses = addresses.split(",")
             ready.set()
 
         try:
@@ -150,8 +156,7 @@ class Broker:
             child.wait(STOP_SECONDS_MAX)
             self._end_child()
             raise BrokerFailed(folder=self.settings.data, reason="its process ended; see its error above")
-        host, _, port = line.removeprefix(READY_PREFIX).strip().rpartition(":")
-        self._address = (host.strip("[]"), int(port))
+        self._addresses = line.removeprefix(READY_PREFIX).strip().split(",")
 
     def _end_child(self) -> None:
         child, self._child = self._child, None

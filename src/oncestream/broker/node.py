@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from oncestream.broker import topic_configs
 from oncestream.broker.catalog import (
     METADATA_TOPIC,
-    METADATA_TOPIC_ID,
     PRODUCER_ID_BLOCK,
     Catalog,
     TopicEntry,
@@ -25,6 +24,7 @@ from oncestream.broker.features import TRANSACTION_VERSION, levels_in_force
 from oncestream.broker.group_commit import GroupCommit
 from oncestream.broker.partition import Partition
 from oncestream.broker.settings import BrokerSettings, Durability
+from oncestream.broker.stream_rules import StreamRules
 from oncestream.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncestream.errors import BadSetting, DataFolderUnusable
 from oncestream.storage.config import LogConfig
@@ -34,6 +34,9 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncestream.broker.groups.coordinator import GroupCoordinator
+    from oncestream.broker.security.audit import Audit
+    from oncestream.broker.security.authorizer import Authorizer
+    from oncestream.broker.security.quotas import Quotas
     from oncestream.broker.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger("oncestream.broker")
@@ -66,16 +69,22 @@ class Node:
         self.clock = clock
         self.address: tuple[str, int] = ("", 0)
         self.topics: dict[str, Topic] = {}
+        self.stream_rules = StreamRules(self.topics)
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
+        self._quotas: Quotas | None = None
+        self.authorizer: Authorizer | None = None  # None: everybody may do everything
+        self.audit: Audit | None = None
         self._check_topic_defaults()
         self.folder = DataFolder.open(
             settings.data, clock_ms=clock.now_ms, disk=disk, open_files_max=settings.open_files_max
         )
         self.commits = GroupCommit(loop, settings.sync_threads)
         try:
-            self.catalog = self._open_catalog()
+            self.catalog = Catalog.open(self.folder)
             self._open_topics()
+            if settings.authorization:
+                self._open_security()
             self._producer_id_next = self._producer_id_end = self.catalog.next_producer_id
             if OFFSETS_TOPIC in self.topics:
                 self.groups  # noqa: B018 - read before the first client comes
@@ -116,6 +125,15 @@ class Node:
 
             self._transactions = TransactionCoordinator(self)
         return self._transactions
+
+    @property
+    def quotas(self) -> Quotas:
+        """What clients have sent and taken lately; asked for only where a quota is set."""
+        if self._quotas is None:
+            from oncestream.broker.security.quotas import Quotas
+
+            self._quotas = Quotas(self.catalog)
+        return self._quotas
 
     @property
     def transaction_version(self) -> int:
@@ -170,6 +188,11 @@ class Node:
         if self._groups is not None:
             self._groups.topic_deleted(topic.name)
 
+    def rights_changed(self) -> None:
+        """ACLs are others now: so may be the topics that regular expressions of groups find."""
+        if self._groups is not None:
+            self._groups.topics_changed()
+
     def new_producer_id(self) -> int:
         """A producer id nobody had before; reserved in blocks, so that few of them cost a flush."""
         if self._producer_id_next == self._producer_id_end:
@@ -193,6 +216,8 @@ class Node:
             self._groups.close()
         if self._transactions is not None:
             self._transactions.close()
+        if self.audit is not None:
+            self.audit.close()
         await self.commits.drain()
         self.commits.close()
         self.folder.close()
@@ -205,9 +230,18 @@ class Node:
         except KafkaError as error:
             raise BadSetting(name="topic_defaults", origin="the settings", reason=error.message) from None
 
-    def _open_catalog(self) -> Catalog:
-        config = LogConfig(cleanup_delete=False, cleanup_compact=True)
-        return Catalog(self.folder.open_log(METADATA_TOPIC, 0, METADATA_TOPIC_ID, config))
+    def _open_security(self) -> None:
+        from oncestream.broker.security.authorizer import Authorizer, parse_super_users
+
+        self.authorizer = Authorizer(
+            self.catalog,
+            parse_super_users(self.settings.super_users),
+            allow_if_no_acl=self.settings.allow_if_no_acl,
+        )
+        if self.settings.audit:
+            from oncestream.broker.security.audit import Audit
+
+            self.audit = Audit(self)
 
     def _open_topics(self) -> None:
         known = {(e.name, i, e.id) for e in self.catalog.topics.values() for i in range(e.partitions)}

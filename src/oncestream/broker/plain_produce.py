@@ -6,27 +6,44 @@ Anything out of the ordinary that can be seen before the first append goes the l
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
+from oncestream.broker.call import Call
 from oncestream.broker.flush_wait import Failures, FlushWait
 from oncestream.broker.handlers.produce import ACKS_ALL, partition_failure
 from oncestream.broker.node import Node, Topic
 from oncestream.broker.outbox import Chunk
 from oncestream.broker.partition import Partition
+from oncestream.broker.security.principal import Principal
 from oncestream.broker.topic_names import INTERNAL
 from oncestream.broker.transactions.producing import is_transactional
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import KafkaError
 from oncestream.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from oncestream.wire.produce import PlainAnswer, PlainProduce, by_id, write_plain
 
+_API: Final = "produce"
 _ACKS: Final = (ACKS_ALL, 1)
 _Refusals = dict[int, PartitionProduceResponse]  # by the partition's place in the request
 
 
-def produce_plain(request: PlainProduce, node: Node) -> list[Chunk] | ProduceResponse | FlushWait | None:
+class Client(Protocol):
+    """Who sends it."""
+
+    @property
+    def principal(self) -> Principal: ...
+    @property
+    def peer(self) -> str: ...
+
+
+def produce_plain(
+    request: PlainProduce, node: Node, client: Client
+) -> list[Chunk] | ProduceResponse | FlushWait | None:
     """The answer; None: nothing was done, the request must go the long way."""
     topic = _topic(request, node)
-    if topic is None or request.acks not in _ACKS:
+    if topic is None or request.acks not in _ACKS or node.catalog.quotas:
+        return None
+    if node.authorizer is not None and not _may_write(topic.name, request, node, client):
         return None
     partitions = topic.partitions
     for index, records in request.partitions:
@@ -70,6 +87,16 @@ def _when_flushed(
         return _response(version, topic, answers, refusals) if refusals else chunks
 
     return FlushWait(waits, request.timeout_ms, node.loop, answer)
+
+
+def _may_write(topic: str, request: PlainProduce, node: Node, client: Client) -> bool:
+    """A no is told, and audited, by the long way."""
+    assert node.authorizer is not None
+    call = Call(node, request.version, request.correlation_id, None, client.peer, client.principal, _API)
+    allowed = node.authorizer.allows(client.principal, call.host, Operation.WRITE, ResourceType.TOPIC, topic)
+    if allowed and node.audit is not None:
+        node.audit.decided(call, Operation.WRITE, ResourceType.TOPIC, topic, allowed=True)
+    return allowed
 
 
 def _topic(request: PlainProduce, node: Node) -> Topic | None:

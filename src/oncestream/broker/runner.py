@@ -9,7 +9,9 @@ from contextlib import suppress
 
 from oncestream.broker.clock import Clock
 from oncestream.broker.housekeeping import Housekeeping
+from oncestream.broker.listeners import addresses_text, plan_listeners
 from oncestream.broker.node import Node
+from oncestream.broker.security.tls import ServerTls
 from oncestream.broker.server import Server
 from oncestream.broker.settings import BrokerSettings
 
@@ -17,18 +19,20 @@ logger = logging.getLogger("oncestream.broker")
 
 
 async def run_broker(
-    settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[tuple[str, int]], None]
+    settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[str], None]
 ) -> None:
-    """Serves from the moment `on_ready` is called with the address until `stop` is set; then stops cleanly."""
+    """Serves from the moment `on_ready` is called with the addresses until `stop` is set; then stops cleanly."""
+    plans = plan_listeners(settings)
+    tls = ServerTls(settings) if settings.tls_certificate else None
     node = Node(settings, asyncio.get_running_loop(), Clock())
     try:
-        server = Server(node)
+        server = Server(node, plans, tls)
     except BaseException:
         await node.close()
         raise
     housekeeping = Housekeeping(node)
     try:
-        on_ready(node.address)
+        on_ready(addresses_text(server.listeners, settings))
         await stop.wait()
     finally:
         server.close()

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from oncestream.broker.connection import Connection
 from oncestream.broker.dispatch import Dispatcher
+from oncestream.broker.listeners import Listener, Plan, open_listener
 from oncestream.broker.node import Node
-from oncestream.broker.settings import parse_address
-from oncestream.errors import ListenFailed, OpenListener
+from oncestream.broker.security.sasl import Login
+from oncestream.broker.security.tls import ServerTls, TlsConnection
+from oncestream.broker.security.users import ensure_login_secret
 
 logger = logging.getLogger("oncestream.broker")
 
 RECEIVE_BYTES: Final = 256 * 1024
 SWEEP_SECONDS: Final = 1.0
-BACKLOG: Final = 512
 ACCEPTS_PER_TURN: Final = 64
 ACCEPT_PAUSE_SECONDS: Final = 1.0
 
 
 class Server:
-    """Accepts clients on one address and hands their frames to the dispatcher."""
+    """Accepts clients on its listeners and hands their frames to the dispatcher."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, plans: Sequence[Plan], tls: ServerTls | None) -> None:
         settings = node.settings
         self._node = node
         self._loop = node.loop
@@ -37,24 +38,30 @@ class Server:
         self.requests_in_flight_max = settings.requests_in_flight_max
         self.on_frame = self._dispatcher.on_frame
         self.call_soon = node.loop.call_soon
+        self.call_later = node.loop.call_later
         self._connections: set[Connection] = set()
         self._reserved_bytes = 0
         self._starved: deque[tuple[Connection, int]] = deque()
-        advertised = parse_address(settings.advertise, "advertise") if settings.advertise else None
-        self._listener = self._listen()
-        self._listening(True)
+        self._tls = tls
+        self.listeners: list[Listener] = []
+        try:
+            for plan in plans:
+                self.listeners.append(open_listener(plan, settings))
+        except BaseException:
+            self._close_listeners()
+            raise
+        if any(listener.mechanisms for listener in self.listeners):
+            ensure_login_secret(node.catalog, node.clock.now_ms())
+        for listener in self.listeners:
+            self._listening(listener, True)
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
-        node.address = advertised or self.address
-
-    @property
-    def address(self) -> tuple[str, int]:
-        host, port = self._listener.getsockname()[:2]
-        return str(host), int(port)
+        node.address = self.listeners[0].address
 
     def close(self) -> None:
         self._sweeper.cancel()
-        self._listening(False)
-        self._listener.close()
+        for listener in self.listeners:
+            self._listening(listener, False)
+        self._close_listeners()
         self._dispatcher.close()
         for connection in tuple(self._connections):
             connection.close("the broker stops", quiet=True)
@@ -105,62 +112,60 @@ class Server:
         else:
             connection.granted(size_bytes)
 
-    # -- the listener -------------------------------------------------------------------------
+    # -- the listeners ------------------------------------------------------------------------
 
-    def _listen(self) -> socket.socket:
-        text = self._node.settings.listen
-        host, port = parse_address(text, "listen")
-        try:
-            family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        except OSError as error:
-            raise ListenFailed(address=text, reason=error.strerror or str(error)) from None
-        if not ipaddress.ip_address(address[0]).is_loopback and not self._node.settings.insecure:
-            raise OpenListener(address=text)
-        sock = socket.socket(family, kind, proto)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
-            sock.listen(BACKLOG)
-        except OSError as error:
-            sock.close()
-            raise ListenFailed(address=text, reason=error.strerror or str(error)) from None
-        sock.setblocking(False)
-        return sock
+    def _close_listeners(self) -> None:
+        for listener in self.listeners:
+            listener.sock.close()
 
-    def _listening(self, on: bool) -> None:
+    def _listening(self, listener: Listener, on: bool) -> None:
         """Out of file descriptors, the listener would otherwise wake the loop for ever."""
-        if self._listener.fileno() >= 0:
-            self.watch_reads(self._listener.fileno(), self._accept if on else None)
+        if listener.sock.fileno() >= 0:
+            self.watch_reads(listener.sock.fileno(), partial(self._accept, listener) if on else None)
 
-    def _accept(self) -> None:
+    def _accept(self, listener: Listener) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
-                sock, address = self._listener.accept()
+                sock, address = listener.sock.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
                 logger.warning("accept failed error=%s; trying again in %.0f s", error, ACCEPT_PAUSE_SECONDS)
-                self._listening(False)
-                self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._listening, True)
+                self._listening(listener, False)
+                self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._listening, listener, True)
                 return
-            self._welcome(sock, f"{address[0]}:{address[1]}")
+            self._welcome(listener, sock, f"{address[0]}:{address[1]}")
 
-    def _welcome(self, sock: socket.socket, peer: str) -> None:
+    def _welcome(self, listener: Listener, sock: socket.socket, peer: str) -> None:
         if len(self._connections) >= self._node.settings.connections_max:
             logger.warning("connection refused peer=%s reason=%d are open", peer, len(self._connections))
             sock.close()
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._connections.add(Connection(sock, peer, self))
+        login = Login(self._node.catalog, listener.mechanisms) if listener.mechanisms else None
+        if listener.protocol.uses_tls:
+            assert self._tls is not None
+            context = self._tls.context
+            connection: Connection = TlsConnection(sock, peer, self, listener.address, login, context)
+        else:
+            connection = Connection(sock, peer, self, listener.address, login)
+        self._connections.add(connection)
 
     def _sweep(self) -> None:
         """Closes connections that are idle, or stuck in the middle of a request or an answer."""
+        if self._tls is not None:
+            self._tls.reload_if_changed()
         settings = self._node.settings
         now = self.now()
         for connection in tuple(self._connections):
             still_ms = (now - connection.last_progress) * 1000
-            if connection.starved:
+            if not connection.admitted:
+                waited_ms = (now - connection.opened) * 1000
+                if waited_ms > settings.stall_ms_max:
+                    connection.close(f"neither TLS handshake nor log-in was done within {int(waited_ms)} ms")
+                continue
+            if connection.starved or connection.muted:
                 continue
             if (connection.receiving and not connection.waiting) or connection.blocked:
                 if still_ms > settings.stall_ms_max:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +27,14 @@ class Durability(StrEnum):
     OS = "os"
 
 
+class ClientAuth(StrEnum):
+    """Whether a TLS client shows a certificate of its own."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
+
 def setting(default: Any, doc: str, low: int | None = None, high: int | None = None) -> Any:
     made: dict[str, Any] = {"metadata": {"doc": doc, "low": low, "high": high}}
     if isinstance(default, dict):
@@ -39,9 +47,35 @@ class BrokerSettings:
     """Every setting of the broker. docs/settings.md is made from this table."""
 
     data: Path = setting(Path("oncestream-data"), "folder that holds the logs; made if it is not there")
-    listen: str = setting("127.0.0.1:9092", "address to listen on, HOST:PORT; port 0 takes any free one")
-    advertise: str = setting("", "address given to clients, HOST:PORT; empty: the one listened on")
-    insecure: bool = setting(False, "allow a listener beyond loopback although it has no authentication")
+    listen: str = setting(
+        "127.0.0.1:9092",
+        "address to listen on, HOST:PORT; port 0 takes any free one; several as PROTOCOL://HOST:PORT,..."
+        " with PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL",
+    )
+    advertise: str = setting(
+        "",
+        "address given to clients, HOST:PORT; empty: the one listened on; for several listeners"
+        " PROTOCOL://HOST:PORT,...",
+    )
+    insecure: bool = setting(
+        False, "allow a listener beyond loopback although it has no authentication, or SASL without TLS"
+    )
+    tls_certificate: str = setting(
+        "", "PEM file of the broker's certificate and its chain; with it, HOST:PORT listens with TLS"
+    )
+    tls_key: str = setting("", "PEM file of its private key; empty: it stands in the file of the certificate")
+    tls_key_password_file: str = setting("", "file that holds the password of the private key")
+    tls_client_ca: str = setting("", "PEM file of the authorities whose client certificates are taken")
+    tls_client_auth: ClientAuth = setting(
+        ClientAuth.NONE, "certificates of clients: none, requested (checked if shown) or required"
+    )
+    sasl_mechanisms: str = setting(
+        "", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, separated by commas; with them, clients must log in"
+    )
+    authorization: bool = setting(False, "check ACLs; false: everybody may do everything")
+    super_users: str = setting("", "who may do everything, separated by commas, or by semicolons: User:admin")
+    allow_if_no_acl: bool = setting(False, "with authorization: what no ACL names is open to everybody")
+    audit: bool = setting(True, "with authorization: record who was allowed or refused what")
     node_id: int = setting(1, "this broker's id in metadata", 0, 2**31 - 1)
     durability: Durability = setting(
         Durability.FSYNC,
@@ -180,9 +214,9 @@ def _to_bool(value: object, _meta: Mapping[str, Any]) -> bool:
 
 
 def _to_text(value: object, _meta: Mapping[str, Any]) -> str:
-    if not isinstance(value, str):
+    if not isinstance(value, str | Path):
         raise ValueError(f"{value!r} is not text")
-    return value
+    return str(value)
 
 
 def _to_path(value: object, _meta: Mapping[str, Any]) -> Path:
@@ -191,11 +225,14 @@ def _to_path(value: object, _meta: Mapping[str, Any]) -> Path:
     return Path(value)
 
 
-def _to_durability(value: object, _meta: Mapping[str, Any]) -> Durability:
-    try:
-        return Durability(str(value))
-    except ValueError:
-        raise ValueError(f"{value!r} is neither fsync nor os") from None
+def _to_choice(kind: type[StrEnum]) -> Callable[[object, Mapping[str, Any]], StrEnum]:
+    def convert(value: object, _meta: Mapping[str, Any]) -> StrEnum:
+        try:
+            return kind(str(value))
+        except ValueError:
+            raise ValueError(f"{value!r} is neither {' nor '.join(kind)}") from None
+
+    return convert
 
 
 def _to_table(value: object, _meta: Mapping[str, Any]) -> dict[str, str]:
@@ -225,6 +262,7 @@ _CONVERTERS: Final[Mapping[Any, Any]] = {
     bool: _to_bool,
     str: _to_text,
     Path: _to_path,
-    Durability: _to_durability,
+    Durability: _to_choice(Durability),
+    ClientAuth: _to_choice(ClientAuth),
     dict: _to_table,
 }

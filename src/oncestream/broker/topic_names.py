@@ -12,7 +12,8 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 LENGTH_MAX: Final = 249
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
-INTERNAL: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+AUDIT_TOPIC: Final = "__oncestream_audit"
+INTERNAL: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, AUDIT_TOPIC})
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 

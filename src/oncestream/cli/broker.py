@@ -8,20 +8,24 @@ import logging
 import resource
 import signal
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from oncestream.cli.command import noun
+from oncestream.cli.password import PasswordFile, ask_password
+
 if TYPE_CHECKING:
     from oncestream.broker.settings import BrokerSettings
 
-app = typer.Typer(help="The embedded broker.", no_args_is_help=True)
+app = noun("The embedded broker.")
 
 
-@app.callback()
-def _noun() -> None:
-    """The embedded broker."""
+class UserMechanism(StrEnum):
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
 
 
 @app.command()
@@ -45,6 +49,26 @@ def start(
     given = {"data": data, "listen": listen, "insecure": insecure or None}
     flags.update({name: value for name, value in given.items() if value is not None})
     _serve(load_settings(config, flags=flags), verbose)
+
+
+@app.command("add-user")
+def add_user(
+    name: Annotated[str, typer.Argument(help="The user's name.")],
+    data: Annotated[
+        Path, typer.Option(help="Folder of a broker that does not run; made if it is not there.")
+    ],
+    password_file: PasswordFile = None,
+    mechanism: Annotated[
+        Optional[list[UserMechanism]],  # noqa: UP045
+        typer.Option(help="How the user logs in; repeatable. Both if none is given."),
+    ] = None,
+) -> None:
+    """Make a user, or give it another password, while the broker is stopped: so the first one gets in."""
+    from oncestream.broker.security.scram import Mechanism
+    from oncestream.broker.security.users import add_user_offline
+
+    chosen = [Mechanism[each.name] for each in mechanism or UserMechanism]
+    add_user_offline(data, name, ask_password(password_file), chosen)
 
 
 def _raise_file_limit() -> None:
@@ -76,11 +100,10 @@ def _serve(settings: BrokerSettings, verbose: bool) -> None:
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
 
-    def on_ready(address: tuple[str, int]) -> None:
+    def on_ready(addresses: str) -> None:
         gc.freeze()  # what start-up made stays; collections need not look at it again and again
         gc.enable()
-        host, port = address
-        typer.echo(f"{READY_PREFIX}{f'[{host}]' if ':' in host else host}:{port}")
+        typer.echo(f"{READY_PREFIX}{addresses}")
 
     _raise_file_limit()
     gc.disable()

@@ -1,4 +1,4 @@
-"""`oncestream pipeline`: run pipelines from a Python file."""
+"""`oncestream pipeline`: run pipelines from a Python file; see how far they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Optional
 
 import typer
 
+from oncestream.cli.command import command, noun
 from oncestream.cli.pipeline_screen import PipelineScreen
+from oncestream.cli.pipeline_status import list_pipelines, status
 from oncestream.errors import BadPipelineFile
 
 if TYPE_CHECKING:
@@ -21,12 +23,9 @@ MODULE_NAME: Final = "__oncestream_pipelines__"
 # What goes wrong is told by the pipeline, in one line: Spark would add pages of Java.
 SPARK_SETTINGS: Final = {"spark.log.level": "FATAL"}
 
-app = typer.Typer(help="Exactly-once pipelines on Spark.", no_args_is_help=True)
-
-
-@app.callback()
-def _noun() -> None:
-    """Exactly-once pipelines on Spark."""
+app = noun("Exactly-once pipelines on Spark.")
+command(app, "list")(list_pipelines)
+command(app, "status")(status)
 
 
 @app.command()

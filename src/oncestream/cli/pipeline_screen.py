@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from oncestream.spark.batch import Outcome
 
 LAG_INTERVAL_S: Final = 1.0
+LAG_READ_BYTES_MAX: Final = 1024 * 1024  # the pipeline should have the broker to itself
 RATE_WINDOW_S: Final = 10.0
 
 
@@ -99,13 +100,14 @@ class PipelineScreen:
 
     def _ask_lag(self) -> None:
         from oncestream.client.cluster import Cluster
-        from oncestream.client.offsets import group_lag
+        from oncestream.client.lag import group_lags, total_records
         from oncestream.client.settings import ClientSettings
 
         cluster = Cluster(ClientSettings.of(self._servers, self._settings))
         while not self._stop.wait(LAG_INTERVAL_S):
             try:
-                self._lag = group_lag(cluster, self._name)
+                lags = group_lags(cluster, self._name, read_bytes_max=LAG_READ_BYTES_MAX)
+                self._lag = total_records(lags)
             except OncestreamError:
                 self._lag = None
             if self._live is not None:

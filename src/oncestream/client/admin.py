@@ -13,6 +13,11 @@ from oncestream.client.retry import until_done
 from oncestream.client.topic_partition import TopicPartition, by_topic
 from oncestream.wire.api import ApiKey
 from oncestream.wire.error_codes import ErrorCode
+from oncestream.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
 from oncestream.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -30,17 +35,11 @@ from oncestream.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from oncestream.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 from oncestream.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 
 BROKER_DEFAULT: Final = -1
-TOPIC_RESOURCE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,10 @@ class TopicState(NamedTuple):
     partitions: tuple[PartitionState, ...]
 
 
-def create_topics(cluster: Cluster, topics: Iterable[NewTopic], *, exist_ok: bool = False) -> None:
-    """Makes topics and waits until each of their partitions has a leader."""
+def create_topics(
+    cluster: Cluster, topics: Iterable[NewTopic], *, exist_ok: bool = False, validate_only: bool = False
+) -> None:
+    """Makes topics and waits until each of their partitions has a leader; or only says whether it would work."""
     wanted = {topic.name: topic for topic in topics}
     if not wanted:
         return
@@ -77,6 +78,7 @@ def create_topics(cluster: Cluster, topics: Iterable[NewTopic], *, exist_ok: boo
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in left.values()],
             timeout_ms=cluster.settings.request_timeout_ms,
+            validate_only=validate_only,
         )
         failure: ErrorAnswer | None = None
         for each in _ask_controller(cluster, request, CreateTopicsResponse).topics:
@@ -87,14 +89,30 @@ def create_topics(cluster: Cluster, topics: Iterable[NewTopic], *, exist_ok: boo
         if failure is not None:
             raise failure
 
-    def all_led() -> None:
-        for topic in cluster.metadata(wanted):
-            led = [each for each in topic.partitions if each.leader_id >= 0]
-            if not led or len(led) < len(topic.partitions):
-                raise ErrorAnswer(ErrorCode.LEADER_NOT_AVAILABLE, topic.name)
-
     until_done(attempt, cluster.retry(), ApiKey.CREATE_TOPICS.name)
-    until_done(all_led, cluster.retry(), ApiKey.METADATA.name)
+    if not validate_only:
+        _wait_for_leaders(cluster, dict.fromkeys(wanted, 1))
+
+
+def grow_partitions(cluster: Cluster, totals: Mapping[str, int], *, validate_only: bool = False) -> None:
+    """Gives topics more partitions, up to these totals, and waits until each has a leader."""
+    if not totals:
+        return
+    request = CreatePartitionsRequest(
+        topics=[
+            CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in totals.items()
+        ],
+        timeout_ms=cluster.settings.request_timeout_ms,
+        validate_only=validate_only,
+    )
+
+    def check(told: CreatePartitionsResponse) -> None:
+        for each in told.results:
+            raise_if_error(each.error_code, each.name, each.error_message)
+
+    cluster.ask_controller(request, CreatePartitionsResponse, check)
+    if not validate_only:
+        _wait_for_leaders(cluster, totals)
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str], *, missing_ok: bool = False) -> None:
@@ -139,27 +157,6 @@ def describe_topics(cluster: Cluster, names: Iterable[str] | None = None) -> lis
     return sorted(found)
 
 
-def topic_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, dict[str, str | None]]:
-    """All configurations of each topic, by their Kafka names."""
-    request = DescribeConfigsRequest(
-        resources=[
-            DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None)
-            for name in topics
-        ]
-    )
-
-    def attempt() -> dict[str, dict[str, str | None]]:
-        told = _ask_controller(cluster, request, DescribeConfigsResponse)
-        for each in told.results:
-            raise_if_error(each.error_code, each.resource_name, each.error_message)
-        return {
-            each.resource_name: {config.name: config.value for config in each.configs}
-            for each in told.results
-        }
-
-    return until_done(attempt, cluster.retry(), ApiKey.DESCRIBE_CONFIGS.name)
-
-
 def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Removes records below the given offsets (-1: all); answers where each log starts now."""
 
@@ -176,7 +173,7 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> di
         ]
         return DeleteRecordsRequest(topics=topics, timeout_ms=cluster.settings.request_timeout_ms)
 
-    def read(told: DeleteRecordsResponse) -> Iterator[PartitionAnswer]:
+    def read(told: DeleteRecordsResponse) -> Iterator[PartitionAnswer[int]]:
         for topic in told.topics:
             for each in topic.partitions:
                 yield PartitionAnswer(
@@ -189,6 +186,16 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> di
 def _ask_controller(cluster: Cluster, request: Message, answer: type[M]) -> M:
     with cluster.connection_to(cluster.controller) as connection:
         return connection.ask(request, answer)
+
+
+def _wait_for_leaders(cluster: Cluster, least: Mapping[str, int]) -> None:
+    def attempt() -> None:
+        for topic in cluster.metadata(least):
+            led = [each for each in topic.partitions if each.leader_id >= 0]
+            if len(led) < max(len(topic.partitions), least[str(topic.name)]):
+                raise ErrorAnswer(ErrorCode.LEADER_NOT_AVAILABLE, topic.name)
+
+    until_done(attempt, cluster.retry(), ApiKey.METADATA.name)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

@@ -150,6 +150,36 @@ class Cluster:
 
         return until_done(attempt, retry or self.retry(), ApiKey(request.__api_key__).name)
 
+    def ask_controller(self, request: Message, answer: type[M], check: Callable[[M], object]) -> M:
+        """Asks the node for administrative requests until `check` raises no error that may pass."""
+
+        def attempt() -> M:
+            try:
+                with self.connection_to(self.controller) as connection:
+                    told = connection.ask(request, answer)
+                check(told)
+            except (KafkaError, ConnectionLost) as error:
+                if isinstance(error, ConnectionLost) or error.code is ErrorCode.NOT_CONTROLLER:
+                    self._controller = -1
+                raise
+            return told
+
+        return until_done(attempt, self.retry(), ApiKey(request.__api_key__).name)
+
+    def ask_every_broker(self, request: Message, answer: type[M], check: Callable[[M], object]) -> list[M]:
+        """The answers of all brokers, for what each of them knows only a part of."""
+
+        def attempt() -> list[M]:
+            self.metadata([])
+            answers = []
+            for node in sorted(self._nodes):
+                with self.connection_to(node) as connection:
+                    answers.append(connection.ask(request, answer))
+                check(answers[-1])
+            return answers
+
+        return until_done(attempt, self.retry(), ApiKey(request.__api_key__).name)
+
     @contextmanager
     def connection_to(self, node: int) -> Iterator[Connection]:
         """A connection that nobody else uses meanwhile; it is kept for the next one if it is still good."""

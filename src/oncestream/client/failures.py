@@ -7,12 +7,15 @@ from typing import Final
 from oncestream.errors import (
     BrokerUnreachable,
     GroupInUse,
+    NoAuthorizer,
     NotAuthorized,
     OncestreamError,
     ProducerFenced,
     RequestRefused,
     RequestTimedOut,
+    UnknownGroup,
     UnknownTopic,
+    UnknownTransaction,
 )
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
@@ -25,7 +28,7 @@ NOT_ALLOWED: Final = frozenset(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-# What the coordinator says to a commit without a member while the group has live members.
+# What the coordinator says to a commit without a member, or a deletion, while the group has live members.
 GROUP_HAS_MEMBERS: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -33,6 +36,8 @@ GROUP_HAS_MEMBERS: Final = frozenset(
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     }
 )
 # The leader or the coordinator is elsewhere, or was not there yet.
@@ -97,6 +102,12 @@ def refusal(api: str, error: KafkaError) -> OncestreamError:
         return GroupInUse(group=subject, code=code.name)
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return UnknownTopic(topic=subject)
+    if code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return UnknownGroup(group=subject)
+    if code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        return UnknownTransaction(transactional_id=subject)
+    if code is ErrorCode.SECURITY_DISABLED:
+        return NoAuthorizer(message=error.message)
     return RequestRefused(api=api, code=code.name, message=error.message)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from oncestream.client.cluster import Cluster
 from oncestream.client.failures import ConnectionLost, ErrorAnswer, has_moved, may_pass
@@ -17,10 +17,10 @@ W = TypeVar("W")
 R = TypeVar("R")
 
 
-class PartitionAnswer(NamedTuple):
+class PartitionAnswer(NamedTuple, Generic[R]):
     partition: TopicPartition
     code: int
-    result: int
+    result: R
 
 
 def ask_leaders(
@@ -28,12 +28,12 @@ def ask_leaders(
     wanted: Mapping[TopicPartition, W],
     build: Callable[[Mapping[TopicPartition, W]], Message],
     answer: type[M],
-    read: Callable[[M], Iterable[PartitionAnswer]],
-) -> dict[TopicPartition, int]:
+    read: Callable[[M], Iterable[PartitionAnswer[R]]],
+) -> dict[TopicPartition, R]:
     """What `read` finds for each partition in the answers to the requests that `build` makes."""
-    done: dict[TopicPartition, int] = {}
+    done: dict[TopicPartition, R] = {}
 
-    def attempt() -> dict[TopicPartition, int]:
+    def attempt() -> dict[TopicPartition, R]:
         left = {partition: want for partition, want in wanted.items() if partition not in done}
         failure: ErrorAnswer | ConnectionLost | None = None
         for node, part in by_leader(cluster, left).items():

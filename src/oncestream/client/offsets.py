@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from oncestream.client.cluster import Cluster, CoordinatorKind
 from oncestream.client.failures import raise_if_error
@@ -27,6 +27,8 @@ from oncestream.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+
+T = TypeVar("T")
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -63,7 +65,7 @@ def list_offsets(
         ]
         return ListOffsetsRequest(replica_id=_CLIENT, isolation_level=int(read_committed), topics=topics)
 
-    def read(told: ListOffsetsResponse) -> Iterator[PartitionAnswer]:
+    def read(told: ListOffsetsResponse) -> Iterator[PartitionAnswer[int]]:
         for topic in told.topics:
             for each in topic.partitions:
                 yield PartitionAnswer(
@@ -75,12 +77,17 @@ def list_offsets(
 
 
 def committed_offsets(
-    cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None = None
+    cluster: Cluster,
+    group: str,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    stable: bool = True,
 ) -> dict[TopicPartition, Committed]:
     """What the group has committed, of these partitions or of all.
 
     Waits for a transaction that holds offsets of partitions named here; one that commits the very first
-    offset of a partition is not seen where all are asked for.
+    offset of a partition is not seen where all are asked for. Not `stable`: does not wait for it, and answers
+    what was committed before.
     """
     topics = None
     if partitions is not None:
@@ -89,7 +96,7 @@ def committed_offsets(
             for topic, numbers in by_topic(partitions).items()
         ]
     asked = OffsetFetchRequestGroup(group_id=group, topics=topics)
-    request = OffsetFetchRequest(groups=[asked], require_stable=True)
+    request = OffsetFetchRequest(groups=[asked], require_stable=stable)
 
     def check(told: OffsetFetchResponse) -> None:
         raise_if_error(told.groups[0].error_code, group)
@@ -108,22 +115,30 @@ def committed_offsets(
     }
 
 
-def group_lag(cluster: Cluster, group: str) -> int | None:
-    """How many records, up to the last stable offset, the group has yet to read; None where it has committed none."""
-    committed = committed_offsets(cluster, group)
-    if not committed:
-        return None
-    ends = list_offsets(cluster, dict.fromkeys(committed, LATEST))
-    return sum(max(0, (ends[at] or 0) - entry.offset) for at, entry in committed.items())
-
-
 def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
     """Commits from outside the group, which must have no live members."""
-    topics = [
-        OffsetCommitRequestTopic(
+    topics = offset_topics(offsets, OffsetCommitRequestTopic, OffsetCommitRequestPartition)
+    request = OffsetCommitRequest(group_id=group, topics=topics)
+
+    def check(told: OffsetCommitResponse) -> None:
+        for topic in told.topics:
+            for each in topic.partitions:
+                raise_if_error(each.error_code, group, f"{topic.name}-{each.partition_index}")
+
+    cluster.ask_coordinator(CoordinatorKind.GROUP, group, request, OffsetCommitResponse, check)
+
+
+def offset_topics(
+    offsets: Mapping[TopicPartition, Committed],
+    topic_of: Callable[..., T],
+    partition_of: Callable[..., object],
+) -> list[T]:
+    """Offsets as requests carry them; those inside and outside a transaction have structs of their own for it."""
+    return [
+        topic_of(
             name=topic,
             partitions=[
-                OffsetCommitRequestPartition(
+                partition_of(
                     partition_index=each,
                     committed_offset=offsets[TopicPartition(topic, each)].offset,
                     committed_metadata=offsets[TopicPartition(topic, each)].metadata,
@@ -133,11 +148,3 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition
         )
         for topic, partitions in by_topic(offsets).items()
     ]
-    request = OffsetCommitRequest(group_id=group, topics=topics)
-
-    def check(told: OffsetCommitResponse) -> None:
-        for topic in told.topics:
-            for each in topic.partitions:
-                raise_if_error(each.error_code, group, f"{topic.name}-{each.partition_index}")
-
-    cluster.ask_coordinator(CoordinatorKind.GROUP, group, request, OffsetCommitResponse, check)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 ORIGIN: Final = "the client settings"
 NO_OPTIONS: Final[Mapping[str, str]] = MappingProxyType({})
+BOOTSTRAP_VARIABLE: Final = "ONCESTREAM_BOOTSTRAP"
+BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 
 
 class Address(NamedTuple):
@@ -84,6 +87,11 @@ class ClientSettings:
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(map(str, self.bootstrap))
+
+
+def servers_or_default(bootstrap_servers: str | None) -> str:
+    """Those given; else of $ONCESTREAM_BOOTSTRAP; else the embedded broker's own address."""
+    return bootstrap_servers or os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT
 
 
 def _addresses(text: str) -> tuple[Address, ...]:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from oncestream.client.cluster import Cluster, CoordinatorKind
 from oncestream.client.failures import ErrorAnswer, raise_if_error
-from oncestream.client.offsets import Committed
+from oncestream.client.offsets import Committed, offset_topics
 from oncestream.client.retry import Retry, until_done
 from oncestream.client.topic_partition import TopicPartition, by_topic
 from oncestream.errors import (
@@ -132,10 +132,11 @@ class Transactions:
                 for each in topic.partitions:
                     raise_if_error(each.error_code, group, f"{topic.name}-{each.partition_index}")
 
+        topics = offset_topics(offsets, TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition)
         self._cluster.ask_coordinator(
             CoordinatorKind.GROUP,
             group,
-            TxnOffsetCommitRequest(**mine, topics=_offset_topics(offsets)),  # type: ignore[arg-type]
+            TxnOffsetCommitRequest(**mine, topics=topics),  # type: ignore[arg-type]
             TxnOffsetCommitResponse,
             check,
             version_max=version_max,
@@ -282,20 +283,3 @@ def idempotent_producer(cluster: Cluster) -> Producer:
         return Producer(told.producer_id, told.producer_epoch)
 
     return until_done(attempt, cluster.retry(), ApiKey.INIT_PRODUCER_ID.name)
-
-
-def _offset_topics(offsets: Mapping[TopicPartition, Committed]) -> list[TxnOffsetCommitRequestTopic]:
-    return [
-        TxnOffsetCommitRequestTopic(
-            name=topic,
-            partitions=[
-                TxnOffsetCommitRequestPartition(
-                    partition_index=each,
-                    committed_offset=offsets[TopicPartition(topic, each)].offset,
-                    committed_metadata=offsets[TopicPartition(topic, each)].metadata,
-                )
-                for each in partitions
-            ],
-        )
-        for topic, partitions in by_topic(offsets).items()
-    ]

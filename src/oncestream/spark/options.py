@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
+from oncestream.client.settings import servers_or_default
 from oncestream.errors import BadPipeline
 from oncestream.records.compression import Codec
 from oncestream.spark.batch import OnOutcome, OnStep, Step
 from oncestream.spark.sink import Delivery, PartitionBy, Partitioner
 
-BOOTSTRAP_VARIABLE: Final = "ONCESTREAM_BOOTSTRAP"
-BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 DEAD_LETTERS_MAX: Final = 10_000
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 ATTEMPTS_MAX: Final = 3
@@ -82,7 +81,7 @@ class Options:
 
     @property
     def servers(self) -> str:
-        return self.bootstrap_servers or os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT
+        return servers_or_default(self.bootstrap_servers)
 
     def partitioner(self, pipeline: str) -> PartitionBy | Partitioner:
         if not isinstance(self.partition_by, str):

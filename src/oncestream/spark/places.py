@@ -12,6 +12,7 @@ from oncestream.client.cluster import Cluster
 from oncestream.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import BadSourceOption, NoRecordAtTime
+from oncestream.streams.names import parse_topic
 
 # What -1 and -2 mean in Spark's JSON of offsets.
 _JSON_LATEST: Final = -1
@@ -148,7 +149,7 @@ def _per_partition(name: str, text: str, *, least: int) -> dict[TopicPartition, 
     """Spark's JSON, `{"topic": {"0": 23, "1": -1}}`."""
     try:
         numbers = {
-            TopicPartition(str(topic), int(partition)): int(number)
+            TopicPartition(parse_topic(str(topic)), int(partition)): int(number)
             for topic, partitions in json.loads(text).items()
             for partition, number in partitions.items()
         }

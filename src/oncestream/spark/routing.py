@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oncestream.client.topic_partition import TopicPartition
+from oncestream.errors import BadStreamName
 from oncestream.records.arrow_encode import partition_of_keys, record_sizes
 from oncestream.records.batch import HEADER_SIZE
 from oncestream.spark.shapes import TIME_LIMITS, Shape, TopicShapes
 from oncestream.spark.sink import PartitionBy, Partitioner, Sink
+from oncestream.streams.names import parse_topic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +70,12 @@ class Router:
         rows, broken = split_off(rows, _errors(rows))
         if broken.num_rows:
             yield Refused(broken, None)
-        for topic, of_topic in self._by_topic(rows):
+        for name, of_topic in self._by_topic(rows):
+            try:
+                topic = parse_topic(name) if name is not None and name.startswith("/") else name
+            except BadStreamName as error:
+                yield Refused(of_topic, error.cause_text)
+                continue
             shape = self._shapes.of(topic) if topic is not None else None
             if shape is None:
                 yield Refused(

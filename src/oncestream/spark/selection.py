@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from oncestream.client.cluster import Cluster
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import BadSourceOption, UnknownTopic
+from oncestream.streams.names import is_whole_stream, parse_topic, topic_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,17 @@ def selection_of(settings: Mapping[str, str]) -> Selection:
         )
     text = settings[given[0].lower()]
     if given[0] == "subscribe":
-        return Topics(tuple(sorted({name.strip() for name in text.split(",") if name.strip()})))
+        return _subscribed({name.strip() for name in text.split(",") if name.strip()})
     if given[0] == "subscribePattern":
         return TopicPattern(_checked_pattern(text))
     return Assigned(_assigned(text))
+
+
+def _subscribed(names: set[str]) -> Selection:
+    """Topics by name, of streams too (`/apps/pump:warning`); `/apps/pump:*` is all topics of a stream."""
+    if any(map(is_whole_stream, names)):
+        return TopicPattern("|".join(sorted(map(topic_pattern, names))))
+    return Topics(tuple(sorted(map(parse_topic, names))))
 
 
 def _counts(cluster: Cluster, wanted: Callable[[str], bool]) -> dict[str, int]:
@@ -102,7 +110,7 @@ def _checked_pattern(text: str) -> str:
 def _assigned(text: str) -> tuple[TopicPartition, ...]:
     try:
         found = {
-            TopicPartition(str(topic), int(number))
+            TopicPartition(parse_topic(str(topic)), int(number))
             for topic, numbers in json.loads(text).items()
             for number in numbers
         }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final, NamedTuple
 
-from oncestream.client.admin import topic_configs
 from oncestream.client.cluster import Cluster
+from oncestream.client.configs import describe_configs
 from oncestream.errors import NotAuthorized, UnknownTopic
 
 KEPT_S: Final = 30.0
@@ -54,9 +54,10 @@ class TopicShapes:
             self._waited_at = time.monotonic()
             return None
         try:
-            configs = topic_configs(self._cluster, [topic])[topic]
+            (entries,) = describe_configs(self._cluster, [topic]).values()
         except NotAuthorized:
             return Shape(partitions)
+        configs = {entry.name: entry.value for entry in entries}
         has_own_time = configs.get("message.timestamp.type") != "LogAppendTime"
         return Shape(
             partitions,

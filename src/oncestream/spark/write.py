@@ -29,9 +29,12 @@ from oncestream.spark.shapes import TopicShapes
 from oncestream.spark.shipping import ship_package
 from oncestream.spark.sink import Delivery, Sink
 from oncestream.spark.spread import Spread
+from oncestream.streams.names import parse_topic
+from oncestream.streams.topics import topics_to_make
 
 CHECKPOINTS: Final = Path(".oncestream") / "checkpoints"
 DEAD_SUFFIX: Final = ".dead"
+DEAD_SUFFIX_IN_STREAM: Final = "-dead"  # there a dot would end the stream's path
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -74,7 +77,7 @@ def start(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> 
         options.on_outcome,
     )
     try:
-        _make_topics(cluster, sink)
+        _make_topics(cluster, topic, _dead_letters(pipeline, topic, options))
         query.start(rows)
         writer = (
             rows.writeStream.queryName(pipeline)
@@ -113,7 +116,7 @@ def _load(df: DataFrame, pipeline: str, topic: str | None, run: str, options: Op
     sink = _sink(df, pipeline, topic, options)
     rows = sink_columns(without_repetitions(df, pipeline, replace(options, dedupe_within=None)), sink)
     with closing(Cluster(sink.settings)) as cluster:
-        _make_topics(cluster, sink)
+        _make_topics(cluster, topic, _dead_letters(pipeline, topic, options))
         deliver = _deliver(cluster, sink, options, is_micro_batch=False)
         return load(rows, sink, run, cluster, deliver)
 
@@ -133,8 +136,8 @@ def _sink(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> 
     return Sink(
         settings=ClientSettings.of(options.servers, options.settings),
         pipeline=pipeline,
-        topic=topic,
-        dead_topic=options.dead_letters or f"{topic or pipeline}{DEAD_SUFFIX}",
+        topic=None if topic is None else parse_topic(topic),
+        dead_topic=parse_topic(_dead_letters(pipeline, topic, options)),
         partition_by=options.partitioner(pipeline),
         codec=options.codec(pipeline),
     )
@@ -165,10 +168,21 @@ def _checkpoint_location(df: DataFrame, pipeline: str, options: Options) -> str:
     return str((CHECKPOINTS / pipeline).absolute())
 
 
-def _make_topics(cluster: Cluster, sink: Sink) -> None:
-    """Topics that are missing are made; those of the user with the broker's own defaults."""
-    wanted = [NewTopic(name) for name in (sink.topic, sink.dead_topic) if name is not None]
+def _dead_letters(pipeline: str, topic: str | None, options: Options) -> str:
+    if options.dead_letters:
+        return options.dead_letters
+    of_stream = topic is not None and topic.startswith("/")
+    return f"{topic or pipeline}{DEAD_SUFFIX_IN_STREAM if of_stream else DEAD_SUFFIX}"
+
+
+def _make_topics(cluster: Cluster, *names: str | None) -> None:
+    """Topics that are missing are made: those of streams as these say, others with the broker's own defaults."""
     # To ask for a topic by name would wait for it, as one that was just made may not be known everywhere.
     there = {topic.name for topic in describe_topics(cluster)}
-    missing = [topic for topic in (*wanted, PROGRESS_TOPIC) if topic.name not in there]
-    create_topics(cluster, missing, exist_ok=True)
+    missing = [name for name in names if name is not None and parse_topic(name) not in there]
+    wanted = {name: NewTopic(name) for name in map(parse_topic, missing)}
+    if missing:
+        wanted |= {topic.name: topic for topic in topics_to_make(cluster, missing)}
+    if PROGRESS_TOPIC.name not in there:
+        wanted[PROGRESS_TOPIC.name] = PROGRESS_TOPIC
+    create_topics(cluster, wanted.values(), exist_ok=True)

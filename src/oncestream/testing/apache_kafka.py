@@ -12,7 +12,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -40,6 +40,7 @@ BROKER_OPTIONS: Final = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
+MECHANISM: Final = "SCRAM-SHA-512"
 CLUSTER_ID: Final = "T25jZXN0cmVhbVRlc3RzMQ"
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -51,19 +52,29 @@ METADATA_ANSWER_HEAD: Final = struct.Struct(">iii")  # size, correlation id, num
 class ApacheKafka:
     """A cluster of one or more nodes, numbered from 1; a context manager.
 
-    Without a folder it lives in a temporary one that goes with it.
+    Without a folder it lives in a temporary one that goes with it. With users (name to password) clients must
+    log in by SCRAM-SHA-512, and an authorizer lets only super users do what no access rule allows.
     """
 
     def __init__(
-        self, folder: Path | None = None, *, nodes: int = 1, settings: Mapping[str, str] = NO_SETTINGS
+        self,
+        folder: Path | None = None,
+        *,
+        nodes: int = 1,
+        settings: Mapping[str, str] = NO_SETTINGS,
+        users: Mapping[str, str] = NO_SETTINGS,
+        super_users: Sequence[str] = (),
     ) -> None:
         self._temporary = folder is None
         self._folder = folder or Path(tempfile.mkdtemp(prefix="oncestream-kafka-"))
-        ports = free_ports(2 * nodes)
+        ports = iter(free_ports(3 * nodes))
         self._nodes = {
-            i + 1: _Node(i + 1, ports[2 * i], ports[2 * i + 1], self._folder) for i in range(nodes)
+            i + 1: _Node(i + 1, next(ports), next(ports), next(ports) if users else None, self._folder)
+            for i in range(nodes)
         }
         self._settings = dict(settings)
+        self._users = dict(users)
+        self._super_users = [f"User:{name}" for name in super_users]
 
     def __enter__(self) -> Self:
         try:
@@ -81,6 +92,15 @@ class ApacheKafka:
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(f"{HOST}:{node.port}" for node in self._nodes.values())
+
+    def client_settings(self, user: str) -> dict[str, str]:
+        """What a client needs beside the bootstrap servers to log in as this user."""
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": MECHANISM,
+            "sasl.username": user,
+            "sasl.password": self._users[user],
+        }
 
     def start(self) -> None:
         """Format what is not formatted yet, start every node, wait until each knows all of them."""
@@ -120,12 +140,21 @@ class ApacheKafka:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _format(self, node: _Node) -> None:
-        lines = [f"{name}={value}" for name, value in (self._defaults(node) | self._settings).items()]
+        lines = [f"{name}={value}" for name, value in self._properties(node).items()]
         node.properties.parent.mkdir(parents=True, exist_ok=True)
         node.properties.write_text("\n".join(lines) + "\n")
-        done = run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(node.properties))
+        scram = [
+            f"--add-scram={MECHANISM}=[name={name},password={password}]"
+            for name, password in self._users.items()
+        ]
+        done = run_tool(
+            "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(node.properties), *scram
+        )
         if done.returncode != 0:
             raise KafkaFailed(node=node.id, reason=_tail(done.stdout + done.stderr))
+
+    def _properties(self, node: _Node) -> dict[str, str]:
+        return self._defaults(node) | (self._security(node) if self._users else {}) | self._settings
 
     def _defaults(self, node: _Node) -> dict[str, str]:
         replicas = str(min(3, len(self._nodes)))
@@ -149,6 +178,21 @@ class ApacheKafka:
             "transaction.state.log.min.isr": in_sync,
             "transaction.state.log.num.partitions": "8",
             "group.initial.rebalance.delay.ms": "0",
+        }
+
+    def _security(self, node: _Node) -> dict[str, str]:
+        """The nodes themselves talk without a login, on a listener of their own, and may do everything."""
+        listeners = f"CLIENT://{HOST}:{node.port},INSIDE://{HOST}:{node.inside_port}"
+        login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        return {
+            "listeners": f"{listeners},CONTROLLER://{HOST}:{node.controller_port}",
+            "advertised.listeners": listeners,
+            "inter.broker.listener.name": "INSIDE",
+            "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "sasl.enabled.mechanisms": MECHANISM,
+            f"listener.name.client.{MECHANISM.lower()}.sasl.jaas.config": login,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": ";".join(["User:ANONYMOUS", *self._super_users]),
         }
 
 
@@ -183,11 +227,12 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass(slots=True)
 class _Node:
-    """One JVM, its two ports and its files."""
+    """One JVM, its ports and its files."""
 
     id: int
     port: int
     controller_port: int
+    inside_port: int | None
     folder: Path
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
@@ -219,7 +264,7 @@ class _Node:
 
     def wait_until_ready(self, brokers: int) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
-        while brokers_answering(HOST, self.port) < brokers:
+        while brokers_answering(HOST, self.inside_port or self.port) < brokers:
             status = self.running().poll()
             if status is not None:
                 raise KafkaFailed(node=self.id, reason=f"exit status {status}: {_tail(self.log.read_text())}")

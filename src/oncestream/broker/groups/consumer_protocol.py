@@ -93,7 +93,7 @@ class ConsumerProtocol:
         is_new = member.id not in group.members and draft.replaced is None
         draft.update(member, changed=is_new or member != before)
         resubscribed = is_new or (member.topics, member.regex) != (before.topics, before.regex)
-        self._refresh(draft, resubscribed)
+        self._refresh(draft, resubscribed, beat)
         if draft.epoch > group.target_epoch:
             self._assign(draft)
         target = draft.target.get(member.id, NONE_ASSIGNED)
@@ -151,14 +151,15 @@ class ConsumerProtocol:
 
     # -- assignment ---------------------------------------------------------------------------
 
-    def _refresh(self, draft: Draft, resubscribed: bool) -> None:
+    def _refresh(self, draft: Draft, resubscribed: bool, beat: Beat) -> None:
         """A new epoch, if the subscriptions or the topics behind them are others than they were."""
         group_id = draft.group.id
         if not resubscribed and self._seen_versions.get(group_id) == self._topics_version:
             return
         self._seen_versions[group_id] = self._topics_version
         patterns = {member.regex for member in draft.members.values() if member.regex}
-        draft.set_regex_topics({pattern: matching(pattern, self._topics) for pattern in patterns})
+        seen = [name for name in self._topics if beat.may_see(name)] if patterns else []
+        draft.set_regex_topics({pattern: matching(pattern, seen) for pattern in patterns})
         metadata_hash = self._hash(draft.subscribed_topics())
         if resubscribed or metadata_hash != draft.group.metadata_hash:
             draft.bump_epoch(metadata_hash)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -21,6 +22,7 @@ class Beat(NamedTuple):
     version: int
     client_id: str
     client_host: str
+    may_see: Callable[[str], bool] = lambda _topic: True  # a regular expression finds only such topics
 
     @property
     def joins(self) -> bool:

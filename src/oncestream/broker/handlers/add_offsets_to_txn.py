@@ -14,13 +14,19 @@ from oncestream.broker.state_log import Producer
 from oncestream.broker.topic_names import OFFSETS_TOPIC
 from oncestream.broker.transactions.fencing import code_for
 from oncestream.broker.transactions.state import VERSION_OLD, TopicPartition, Transaction
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 _FENCED_SINCE: Final = 2
 
 
-def handle(request: AddOffsetsToTxnRequest, call: Call) -> Later:
+def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse | Later:
+    try:
+        call.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        call.require(Operation.READ, ResourceType.GROUP, request.group_id)
+    except KafkaError as error:
+        return AddOffsetsToTxnResponse(error_code=error.code)
     later = Later()
 
     def tell(outcome: Transaction | KafkaError) -> None:

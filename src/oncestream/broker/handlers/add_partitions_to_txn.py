@@ -20,6 +20,7 @@ from oncestream.broker.transactions.state import (
     TopicPartition,
     Transaction,
 )
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -49,6 +50,8 @@ def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxn
         ]
     else:
         wanted = request.transactions
+    if call.version >= _BATCHED_SINCE and not call.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     later = Later()
     results: list[AddPartitionsToTxnResult] = []
 
@@ -80,16 +83,32 @@ class _Adding:
     def run(self) -> None:
         want, node = self._want, self._call.node
         partitions = frozenset(_partitions(want.topics))
-        unknown = {where for where in partitions if node.partition(*where) is None}
-        if unknown:
+        wrong = self._wrong(partitions)
+        if wrong:
             codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-            codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            self._done(_result(want, codes))
+            self._done(_result(want, codes | wrong))
         elif want.verify_only:
             self._verify(partitions)
         else:
             version = VERSION_OLD if self._call.version < _BATCHED_SINCE else VERSION_EPOCH_BUMP
             node.transactions.add(want.transactional_id, self._producer, partitions, version, self._tell)
+
+    def _wrong(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+        """What may not be added, or is not there; from version 4 on brokers ask, who have checked the rights."""
+        call = self._call
+        if call.version < _BATCHED_SINCE:
+            name = self._want.transactional_id
+            if not call.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+                return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        wrong = {}
+        for where in partitions:
+            if call.version < _BATCHED_SINCE and not call.may(
+                Operation.WRITE, ResourceType.TOPIC, where.topic
+            ):
+                wrong[where] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif call.node.partition(*where) is None:
+                wrong[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return wrong
 
     def _verify(self, partitions: frozenset[TopicPartition]) -> None:
         try:

@@ -16,7 +16,7 @@ from oncestream.wire.messages.alter_configs import (
 
 
 def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
-    outcomes = alter(call.node, request.resources, _replace, request.validate_only)
+    outcomes = alter(call, request.resources, _replace, request.validate_only)
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

@@ -16,8 +16,8 @@ from oncestream.broker.groups.consumer_group import (
     preferred_assignor,
 )
 from oncestream.broker.groups.consumer_group import Assignment as Owned
-from oncestream.broker.handlers.describe_groups import ALL_OPERATIONS
 from oncestream.broker.node import Node
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.consumer_group_describe import (
     Assignment,
@@ -32,15 +32,18 @@ _CONSUMER_MEMBER: Final = 1
 
 
 def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
-    described = [_describe(group_id, call.node) for group_id in request.group_ids]
+    described = [_describe(group_id, call) for group_id in request.group_ids]
     if request.include_authorized_operations:
         for group in described:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = ALL_OPERATIONS
+                group.authorized_operations = call.operations(ResourceType.GROUP, group.group_id)
     return ConsumerGroupDescribeResponse(groups=described)
 
 
-def _describe(group_id: str, node: Node) -> DescribedGroup:
+def _describe(group_id: str, call: Call) -> DescribedGroup:
+    node = call.node
+    if not call.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
     if not group_id:
         return DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
     group = node.groups.group(group_id)
@@ -51,14 +54,31 @@ def _describe(group_id: str, node: Node) -> DescribedGroup:
             error_message=f"Group {group_id} {reason}.",
             group_id=group_id,
         )
+    members = [_member(member, group, node) for member in group.members.values()]
+    if not all(call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in _topics(members)):
+        return DescribedGroup(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            error_message="The group has described topic(s) that the client is not authorized to describe.",
+            group_id=group_id,
+        )
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor_name=preferred_assignor(group.members.values(), DEFAULT_ASSIGNOR),
-        members=[_member(member, group, node) for member in group.members.values()],
+        members=members,
     )
+
+
+def _topics(members: list[Member]) -> set[str]:
+    """Every topic that the answer would tell of."""
+    return {
+        owned.topic_name
+        for member in members
+        for assignment in (member.assignment, member.target_assignment)
+        for owned in assignment.topic_partitions
+    }
 
 
 def _member(member: ConsumerMember, group: ConsumerGroup, node: Node) -> Member:

@@ -11,10 +11,26 @@ from oncestream.broker.call import Call
 from oncestream.broker.groups.heartbeat_request import Beat
 from oncestream.broker.handlers.join_group import client_host
 from oncestream.broker.later import Later
-from oncestream.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from oncestream.wire.acl_codes import Operation, ResourceType
+from oncestream.wire.error_codes import KafkaError
+from oncestream.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 
 
-def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> Later:
+def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse | Later:
+    try:
+        call.require(Operation.READ, ResourceType.GROUP, request.group_id)
+        for topic in request.subscribed_topic_names or ():
+            call.require(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+    except KafkaError as error:
+        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
     later = Later()
-    call.node.groups.beat(Beat(request, call.version, call.client_id or "", client_host(call)), later)
+
+    def may_see(topic: str) -> bool:
+        return call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic, quiet=True)
+
+    beat = Beat(request, call.version, call.client_id or "", client_host(call), may_see)
+    call.node.groups.beat(beat, later)
     return later

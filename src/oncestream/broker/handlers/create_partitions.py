@@ -11,6 +11,7 @@ from oncestream.broker.call import Call
 from oncestream.broker.handlers.create_topics import PARTITIONS_PER_REQUEST_MAX
 from oncestream.broker.node import Node
 from oncestream.broker.topic_names import is_internal
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -28,14 +29,16 @@ def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResp
         try:
             if count > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
-            _grow(call.node, next(t for t in request.topics if t.name == name), request.validate_only)
+            call.require(Operation.ALTER, ResourceType.TOPIC, name)
+            _grow(call, next(t for t in request.topics if t.name == name), request.validate_only)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
     return CreatePartitionsResponse(results=results)
 
 
-def _grow(node: Node, wanted: CreatePartitionsTopic, validate_only: bool) -> None:
+def _grow(call: Call, wanted: CreatePartitionsTopic, validate_only: bool) -> None:
+    node = call.node
     topic = node.topics.get(wanted.name)
     if topic is None:
         raise KafkaError(
@@ -61,6 +64,7 @@ def _grow(node: Node, wanted: CreatePartitionsTopic, validate_only: bool) -> Non
     _check_assignments(node, wanted, more)
     if not validate_only:
         node.add_partitions(topic, wanted.count)
+        call.changed(ResourceType.TOPIC, topic.name, "add partitions", was=have, now=wanted.count)
 
 
 def _check_assignments(node: Node, wanted: CreatePartitionsTopic, more: int) -> None:

@@ -1,6 +1,7 @@
 """CreateTopics (19), versions 2-7: make topics, each one wholly or not at all.
 
-Differs from Apache Kafka: the replication factor can only be 1 (or -1), on this one node; internal topics are refused.
+Differs from Apache Kafka: the replication factor can only be 1 (or -1), on this one node; internal topics are refused;
+a topic of a stream gets the stream's configurations.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from oncestream.broker.catalog import TopicEntry
 from oncestream.broker.config_resources import ConfigSource, topic_entries
 from oncestream.broker.node import Node
 from oncestream.broker.topic_names import check_new_name
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.create_topics import (
     CreatableTopic,
@@ -35,7 +37,8 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
         try:
             if count > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: {name}")
-            results.append(_create(call.node, wanted, request.validate_only))
+            check_create_rights(name, call)
+            results.append(_create(call, wanted, request.validate_only))
         except KafkaError as error:
             results.append(
                 CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
@@ -43,15 +46,24 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     return CreateTopicsResponse(topics=results)
 
 
-def _create(node: Node, wanted: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+def check_create_rights(name: str, call: Call) -> None:
+    if not call.may(Operation.CREATE, ResourceType.CLUSTER, quiet=True):
+        call.require(Operation.CREATE, ResourceType.TOPIC, name)
+
+
+def _create(call: Call, wanted: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+    node = call.node
     check_new_name(wanted.name, node.topics)
     partitions = _partition_count(node, wanted)
-    configs = _configs(wanted)
+    configs = _configs(node, wanted)
     check_room(node, partitions)
     if validate_only:
         entry = TopicEntry(wanted.name, NO_UUID, partitions, configs)
     else:
         entry = node.create_topic(wanted.name, partitions, configs).entry
+        call.changed(ResourceType.TOPIC, wanted.name, "create", partitions=partitions, configs=configs)
+    if not call.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, wanted.name, quiet=True):
+        return _without_configs(entry)
     return CreatableTopicResult(
         name=wanted.name,
         topic_id=entry.id,
@@ -69,6 +81,19 @@ def _create(node: Node, wanted: CreatableTopic, validate_only: bool) -> Creatabl
     )
 
 
+def _without_configs(entry: TopicEntry) -> CreatableTopicResult:
+    """For those who may make a topic but not see how it is configured."""
+    return CreatableTopicResult(
+        name=entry.name,
+        topic_id=entry.id,
+        error_message=None,
+        topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=[],
+    )
+
+
 def check_room(node: Node, more: int) -> None:
     if node.partition_count() + more > node.settings.partitions_max:
         raise KafkaError(
@@ -77,10 +102,13 @@ def check_room(node: Node, more: int) -> None:
         )
 
 
-def _configs(wanted: CreatableTopic) -> dict[str, str]:
+def _configs(node: Node, wanted: CreatableTopic) -> dict[str, str]:
+    """Those wanted; of a stream's topic, what the stream says of it wins."""
     configs = {config.name: config.value for config in wanted.configs}
     topic_configs.validate(configs)
-    return {name: value for name, value in configs.items() if value is not None}
+    rule = node.stream_rules.of(wanted.name)
+    given = {name: value for name, value in configs.items() if value is not None}
+    return given if rule is None else {**given, **rule.configs}
 
 
 def _partition_count(node: Node, wanted: CreatableTopic) -> int:
@@ -97,7 +125,10 @@ def _partition_count(node: Node, wanted: CreatableTopic) -> int:
             f"replication factor {wanted.replication_factor}: this broker is a single node; use 1, or Apache"
             " Kafka for more copies",
         )
-    count = node.settings.default_partitions if wanted.num_partitions == DEFAULT else wanted.num_partitions
+    count = wanted.num_partitions
+    if count == DEFAULT:
+        rule = node.stream_rules.of(wanted.name)
+        count = node.settings.default_partitions if rule is None else rule.partitions
     if count <= 0:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."

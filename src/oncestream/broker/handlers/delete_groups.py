@@ -8,7 +8,8 @@ from __future__ import annotations
 from oncestream.broker.call import Call
 from oncestream.broker.groups.step import Step
 from oncestream.broker.later import Later
-from oncestream.wire.error_codes import KafkaError
+from oncestream.wire.acl_codes import Operation, ResourceType
+from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -28,10 +29,15 @@ def handle(request: DeleteGroupsRequest, call: Call) -> Later:
 def _delete(group_id: str, call: Call) -> DeletableGroupResult:
     groups = call.node.groups
     result = DeletableGroupResult(group_id=group_id)
+    if not call.may(Operation.DELETE, ResourceType.GROUP, group_id):
+        result.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return result
 
     def tell(_: Step, error: KafkaError | None) -> None:
         if error is not None:
             result.error_code = error.code
+        else:
+            call.changed(ResourceType.GROUP, group_id, "delete")
 
     step = Step(groups.runner.now_ms())
     step.after_write = tell

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from oncestream.broker.call import Call
 from oncestream.broker.topic_names import is_internal
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -32,6 +33,7 @@ def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
 
 def _delete(topic: str, want: DeleteRecordsPartition, call: Call) -> DeleteRecordsPartitionResult:
     try:
+        call.require(Operation.DELETE, ResourceType.TOPIC, topic)
         partition = call.node.partition(topic, want.partition_index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
@@ -43,6 +45,7 @@ def _delete(topic: str, want: DeleteRecordsPartition, call: Call) -> DeleteRecor
         if not 0 <= offset <= partition.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "")
         low = partition.log.delete_before(offset)
+        call.changed(ResourceType.TOPIC, topic, "delete records", partition=want.partition_index, before=low)
     except KafkaError as error:
         return DeleteRecordsPartitionResult(
             partition_index=want.partition_index, low_watermark=-1, error_code=error.code

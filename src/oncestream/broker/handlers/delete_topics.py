@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from oncestream.broker.call import Call
 from oncestream.broker.topic_names import is_internal
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -32,14 +33,20 @@ def _delete(want: DeleteTopicState, call: Call) -> DeletableTopicResult:
             name = node.topic_name(topic_id)
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        may_delete = call.may(Operation.DELETE, ResourceType.CLUSTER, quiet=True)
+        if not may_delete:
+            call.require(Operation.DESCRIBE, ResourceType.TOPIC, name)
         topic = node.topics.get(name)
         if topic is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
             )
+        if not may_delete:
+            call.require(Operation.DELETE, ResourceType.TOPIC, name)
         if is_internal(name):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal and cannot be deleted")
         node.delete_topic(topic)
+        call.changed(ResourceType.TOPIC, name, "delete", partitions=len(topic.partitions))
     except KafkaError as error:
         return DeletableTopicResult(
             name=want.name, topic_id=topic_id, error_code=error.code, error_message=error.message

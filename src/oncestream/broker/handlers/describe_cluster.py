@@ -6,6 +6,7 @@ Differs from Apache Kafka: there are no controllers to ask for (endpoint type 2 
 from __future__ import annotations
 
 from oncestream.broker.call import Call
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -24,9 +25,13 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
             error_message="this is a broker's endpoint, not a controller's",
             endpoint_type=BROKERS,
         )
-    host, port = node.address
-    return DescribeClusterResponse(
+    host, port = call.address
+    response = DescribeClusterResponse(
         cluster_id=node.folder.identity.cluster_id,
         controller_id=node.settings.node_id,
         brokers=[DescribeClusterBroker(broker_id=node.settings.node_id, host=host, port=port)],
     )
+    if request.include_cluster_authorized_operations:
+        sees = call.may(Operation.DESCRIBE, ResourceType.CLUSTER)
+        response.cluster_authorized_operations = call.operations(ResourceType.CLUSTER) if sees else 0
+    return response

@@ -6,7 +6,8 @@ Differs from Apache Kafka: the broker shows the settings it has, not Kafka's sev
 from __future__ import annotations
 
 from oncestream.broker.call import Call
-from oncestream.broker.config_resources import ConfigEntry, describe
+from oncestream.broker.config_resources import ConfigEntry, describe, guarded_by
+from oncestream.wire.acl_codes import Operation
 from oncestream.wire.error_codes import KafkaError
 from oncestream.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -29,6 +30,8 @@ def _describe(
         error_message=None, resource_type=want.resource_type, resource_name=want.resource_name
     )
     try:
+        kind, name = guarded_by(want.resource_type, want.resource_name)
+        call.require(Operation.DESCRIBE_CONFIGS, kind, name)
         entries = describe(call.node, want.resource_type, want.resource_name)
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message

@@ -9,6 +9,7 @@ from typing import Final
 
 from oncestream.broker.call import Call
 from oncestream.broker.groups.classic_group import ClassicGroup, ClassicState
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.describe_groups import (
     DescribedGroup,
@@ -17,8 +18,6 @@ from oncestream.wire.messages.describe_groups import (
 )
 
 _NOT_FOUND_SINCE: Final = 6
-# Everything a group allows (read, delete, describe, describe and alter configs): nobody is kept from anything.
-ALL_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
@@ -26,11 +25,13 @@ def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse
     if request.include_authorized_operations:
         for group in described:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = ALL_OPERATIONS
+                group.authorized_operations = call.operations(ResourceType.GROUP, group.group_id)
     return DescribeGroupsResponse(groups=described)
 
 
 def _describe(group_id: str, call: Call) -> DescribedGroup:
+    if not call.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
     group = call.node.groups.group(group_id)
     if not isinstance(group, ClassicGroup):
         told = call.version >= _NOT_FOUND_SINCE

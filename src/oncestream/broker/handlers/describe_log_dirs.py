@@ -6,9 +6,12 @@ Differs from Apache Kafka: there is one folder.
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from oncestream.broker.call import Call
 from oncestream.broker.node import Node
+from oncestream.wire.acl_codes import Operation, ResourceType
+from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -17,9 +20,14 @@ from oncestream.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
+_ERROR_SINCE: Final = 3
+
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
     node = call.node
+    if not call.may(Operation.DESCRIBE, ResourceType.CLUSTER):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if call.version >= _ERROR_SINCE else ErrorCode.NONE
+        return DescribeLogDirsResponse(error_code=code)
     disk = os.statvfs(node.settings.data)
     return DescribeLogDirsResponse(
         results=[

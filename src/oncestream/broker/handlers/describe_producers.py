@@ -6,7 +6,9 @@ Differs from Apache Kafka: nothing.
 from __future__ import annotations
 
 from oncestream.broker.call import Call
-from oncestream.wire.error_codes import ErrorCode
+from oncestream.broker.topic_names import check_name
+from oncestream.wire.acl_codes import Operation, ResourceType
+from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -29,6 +31,11 @@ def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersRe
 
 
 def _describe(topic: str, index: int, call: Call) -> PartitionResponse:
+    try:
+        check_name(topic)
+        call.require(Operation.READ, ResourceType.TOPIC, topic)
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     partition = call.node.partition(topic, index)
     if partition is None:
         message = None if topic in call.node.topics else "This server does not host this topic-partition."

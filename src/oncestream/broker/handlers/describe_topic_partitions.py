@@ -8,6 +8,7 @@ from __future__ import annotations
 from oncestream.broker.call import Call
 from oncestream.broker.node import Node
 from oncestream.broker.topic_names import check_name, is_internal
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -24,11 +25,14 @@ PARTITIONS_PER_ANSWER_MAX = 2000
 def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
     node = call.node
     cursor = request.cursor
+    everything = not request.topics
     names = sorted({want.name for want in request.topics} or node.topics)
     if cursor is not None:
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
             return DescribeTopicPartitionsResponse(topics=[_refused(want) for want in request.topics])
         names = [name for name in names if name >= cursor.topic_name]
+    hidden = {n for n in names if not call.may(Operation.DESCRIBE, ResourceType.TOPIC, n, quiet=everything)}
+    names = [name for name in names if name not in hidden]
     left = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
     response = DescribeTopicPartitionsResponse()
     for name in names:
@@ -37,12 +41,19 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
             response.next_cursor = ResponseCursor(topic_name=name, partition_index=first)
             break
         topic, more = _describe(node, name, first, left)
+        topic.topic_authorized_operations = call.operations(ResourceType.TOPIC, name)
         response.topics.append(topic)
         left -= len(topic.partitions)
         if more is not None:
             response.next_cursor = ResponseCursor(topic_name=name, partition_index=more)
             break
+    if not everything:
+        response.topics += [_hidden(name) for name in sorted(hidden)]
     return response
+
+
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
 
 
 def _refused(want: TopicRequest) -> DescribeTopicPartitionsResponseTopic:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from oncestream.broker.call import Call
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -24,13 +25,18 @@ def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTransact
 
 
 def _describe(transactional_id: str, call: Call) -> TransactionState:
+    if not call.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return TransactionState(
+            transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        )
     txn = call.node.transactions.states.get(transactional_id)
     if txn is None:
         code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
         return TransactionState(transactional_id=transactional_id, error_code=code)
     topics: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in sorted(txn.partitions):
-        topics[topic].append(partition)
+        if call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic, quiet=True):
+            topics[topic].append(partition)
     return TransactionState(
         transactional_id=transactional_id,
         transaction_state=txn.state.label,

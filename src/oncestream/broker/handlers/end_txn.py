@@ -14,14 +14,17 @@ from oncestream.broker.later import Later
 from oncestream.broker.state_log import Producer
 from oncestream.broker.transactions.fencing import code_for
 from oncestream.broker.transactions.state import VERSION_EPOCH_BUMP, VERSION_OLD, Transaction
-from oncestream.wire.error_codes import KafkaError
+from oncestream.wire.acl_codes import Operation, ResourceType
+from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 _FENCED_SINCE: Final = 2
 _EPOCH_BUMP_SINCE: Final = 5
 
 
-def handle(request: EndTxnRequest, call: Call) -> Later:
+def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse | Later:
+    if not call.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     later = Later()
 
     def tell(outcome: Transaction | KafkaError) -> None:

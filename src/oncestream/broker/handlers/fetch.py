@@ -1,7 +1,8 @@
 """Fetch (1), versions 4-18: read record batches, waiting for them if need be.
 
 The first batch is sent whole even beyond the limits; a wait ends with the append that fills min_bytes.
-Differs from Apache Kafka: no fetch sessions (id 0 is answered, so clients send full requests), no followers.
+Differs from Apache Kafka: no fetch sessions (id 0 is answered, so clients send full requests), no followers; a
+client over its quota gets what was read and is then throttled, where Kafka keeps the records back.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from oncestream.broker.call import Call
 from oncestream.broker.later import Later
 from oncestream.broker.outbox import Chunk
 from oncestream.broker.partition import Partition
+from oncestream.broker.security.quota_values import CONSUMED
 from oncestream.storage.files import FileSlice
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.fetch import (
     AbortedTransaction,
@@ -49,7 +52,7 @@ class Reading:
         self.size = 0
         self.failed = False
         self.partitions: list[Partition] = []
-        self._left = min(max(request.max_bytes, 0), call.node.settings.fetch_bytes_max)
+        self._left = min(max(request.max_bytes, 0), _size_max(call))
         self._topics = [
             FetchedTopic(topic.topic, self._read_topic(topic), topic.topic_id) for topic in request.topics
         ]
@@ -59,7 +62,12 @@ class Reading:
         return self.failed or self.size >= self.request.min_bytes or not self.partitions
 
     def answer(self) -> list[Chunk]:
-        return _encode(self.call, self._topics)
+        call = self.call
+        if call.node.catalog.quotas:
+            call.throttle_ms = call.node.quotas.charge(
+                CONSUMED, call.principal.name, call.client_id or "", self.size, call.node.loop.time()
+            )
+        return _encode(call, self._topics)
 
     def _read_topic(self, topic: FetchTopic) -> list[Fetched]:
         call = self.call
@@ -67,6 +75,10 @@ class Reading:
         if name is None:
             self.failed = True
             return [FetchedPartition(want.partition, ErrorCode.UNKNOWN_TOPIC_ID) for want in topic.partitions]
+        if not call.may(Operation.READ, ResourceType.TOPIC, name):
+            self.failed = True
+            refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return [FetchedPartition(want.partition, refused) for want in topic.partitions]
         return [self._read(name, want) for want in topic.partitions]
 
     def _read(self, name: str, want: FetchPartition) -> Fetched:
@@ -145,6 +157,14 @@ class _Wait:
         self.later.resolve((reading or Reading(self._request, self._call)).answer())
 
 
+def _size_max(call: Call) -> int:
+    node = call.node
+    room = None
+    if node.catalog.quotas:
+        room = node.quotas.room(CONSUMED, call.principal.name, call.client_id or "")
+    return node.settings.fetch_bytes_max if room is None else min(room, node.settings.fetch_bytes_max)
+
+
 def check_leader_epoch(told: int, ours: int) -> None:
     """Refuses a client whose view of the leader is older or newer than ours."""
     if told in (NO_EPOCH, ours):
@@ -176,7 +196,9 @@ def _failed(call: Call, partition: Partition, error: KafkaError) -> Fetched:
 
 
 def _encode(call: Call, topics: list[FetchedTopic[list[FileSlice]]], error_code: int = 0) -> list[Chunk]:
-    pieces = encode_fetch_response(call.version, call.correlation_id, topics, error_code=error_code)
+    pieces = encode_fetch_response(
+        call.version, call.correlation_id, topics, error_code=error_code, throttle_ms=call.throttle_ms
+    )
     chunks: list[Chunk] = []
     for piece in pieces:
         if isinstance(piece, list):

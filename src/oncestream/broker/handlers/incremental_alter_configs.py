@@ -37,7 +37,7 @@ def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAl
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
         return _apply(own, resource.configs, defaults)
 
-    outcomes = alter(call.node, request.resources, change, request.validate_only)
+    outcomes = alter(call, request.resources, change, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

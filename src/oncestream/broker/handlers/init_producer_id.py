@@ -14,6 +14,7 @@ from oncestream.broker.later import Later
 from oncestream.broker.state_log import Producer
 from oncestream.broker.transactions.fencing import code_for
 from oncestream.broker.transactions.state import NO_EPOCH, NO_PRODUCER_ID, Transaction
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -21,6 +22,10 @@ _FENCED_SINCE: Final = 4
 
 
 def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse | Later:
+    try:
+        _check_rights(request.transactional_id, call)
+    except KafkaError as error:
+        return _failed(error.code)
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_EPOCH
     if has_id != has_epoch:
         return _failed(ErrorCode.INVALID_REQUEST)
@@ -41,6 +46,14 @@ def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse
         request.transactional_id, request.transaction_timeout_ms, expected, tell
     )
     return later
+
+
+def _check_rights(transactional_id: str | None, call: Call) -> None:
+    """Whoever may write to some topic may write without duplicates, too."""
+    if transactional_id is not None:
+        call.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    elif not call.may_on_any(Operation.WRITE, ResourceType.TOPIC):
+        call.require(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
 
 
 def _failed(code: ErrorCode) -> InitProducerIdResponse:

@@ -11,12 +11,21 @@ from typing import Final
 from oncestream.broker.call import Call
 from oncestream.broker.groups.joining import Join
 from oncestream.broker.later import Later
+from oncestream.wire.acl_codes import Operation, ResourceType
+from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 _PROTOCOL_NULLABLE_SINCE: Final = 7
 
 
-def handle(request: JoinGroupRequest, call: Call) -> Later:
+def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Later:
+    if not call.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        refused = JoinGroupResponse(
+            error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, generation_id=-1, member_id=request.member_id
+        )
+        if call.version < _PROTOCOL_NULLABLE_SINCE:
+            refused.protocol_name = ""
+        return refused
     joined, answer = Later(), Later()
     call.node.groups.join(Join(request, call.version, call.client_id or "", client_host(call), joined))
 

@@ -9,12 +9,16 @@ from typing import Final
 
 from oncestream.broker.call import Call
 from oncestream.broker.later import Later
+from oncestream.wire.acl_codes import Operation, ResourceType
+from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 _BATCHED_SINCE: Final = 3
 
 
-def handle(request: LeaveGroupRequest, call: Call) -> Later:
+def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse | Later:
+    if not call.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     later = Later()
     if call.version >= _BATCHED_SINCE:
         call.node.groups.leave(request.group_id, request.members, later)

@@ -12,6 +12,7 @@ from oncestream.broker.call import Call
 from oncestream.broker.handlers.fetch import READ_COMMITTED, check_leader_epoch
 from oncestream.broker.partition import Partition
 from oncestream.storage.index import TimestampOffset
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -60,6 +61,7 @@ def _answer(
     topic: str, want: ListOffsetsPartition, committed_only: bool, call: Call
 ) -> ListOffsetsPartitionResponse:
     try:
+        call.require(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         partition = call.node.partition(topic, want.partition_index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")

@@ -9,6 +9,7 @@ import re
 
 from oncestream.broker.call import Call
 from oncestream.broker.transactions.state import State, Transaction
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -32,7 +33,9 @@ def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResp
                 transactional_id=txn.id, producer_id=txn.producer_id, transaction_state=txn.state.label
             )
             for txn in call.node.transactions.states
-            if _is_wanted(txn, request, now_ms) and pattern.fullmatch(txn.id)
+            if _is_wanted(txn, request, now_ms)
+            and pattern.fullmatch(txn.id)
+            and call.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, txn.id, quiet=True)
         ],
     )
 

@@ -1,14 +1,16 @@
 """Metadata (3), versions 0-13: the broker's address, topics and their partitions; creates topics on first use.
 
-Differs from Apache Kafka: a topic made on first use is answered at once, not with an error and later.
+Differs from Apache Kafka: a topic made on first use is answered at once, not with an error and later; one of a
+stream is made as the stream says.
 """
 
 from __future__ import annotations
 
 from oncestream.broker.call import Call
-from oncestream.broker.handlers.create_topics import check_room
+from oncestream.broker.handlers.create_topics import check_create_rights, check_room
 from oncestream.broker.node import Node, Topic
 from oncestream.broker.topic_names import check_name, check_new_name, is_internal
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.metadata import (
     MetadataRequest,
@@ -25,43 +27,72 @@ _IDS_FROM = 12  # versions 10 and 11 have the field but may not use it
 
 def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     node = call.node
-    host, port = node.address
+    host, port = call.address
     wanted = request.topics
     if wanted and call.version < _IDS_FROM and any(_by_id(want) for want in wanted):
         return MetadataResponse(topics=[_refused(want) for want in wanted])
     if wanted is None or (call.version == 0 and not wanted):
-        topics = [_known(node, topic) for topic in node.topics.values()]
+        topics = [
+            _known(node, topic)
+            for name, topic in node.topics.items()
+            if call.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True)
+        ]
     else:
         create = request.allow_auto_topic_creation and node.settings.auto_create_topics
         by_id = [want for want in wanted if want.topic_id != NO_UUID]  # then names are not looked at
         distinct = {(want.topic_id, want.name): want for want in by_id or wanted}
-        topics = [_one(node, want, create) for want in distinct.values()]
-    return MetadataResponse(
+        topics = [_one(call, want, create) for want in distinct.values()]
+    response = MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node.settings.node_id, host=host, port=port)],
         cluster_id=node.folder.identity.cluster_id,
         controller_id=node.settings.node_id,
         topics=topics,
     )
+    _tell_operations(request, response, call)
+    return response
 
 
-def _one(node: Node, want: MetadataRequestTopic, create: bool) -> MetadataResponseTopic:
+def _tell_operations(request: MetadataRequest, response: MetadataResponse, call: Call) -> None:
+    if request.include_cluster_authorized_operations:
+        sees = call.may(Operation.DESCRIBE, ResourceType.CLUSTER)
+        response.cluster_authorized_operations = call.operations(ResourceType.CLUSTER) if sees else 0
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if topic.name and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                topic.topic_authorized_operations = call.operations(ResourceType.TOPIC, topic.name)
+
+
+def _one(call: Call, want: MetadataRequestTopic, create: bool) -> MetadataResponseTopic:
+    node = call.node
     if _by_id(want):
         name = node.topic_name(want.topic_id)
         if name is None:
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=want.topic_id
             )
+        if not call.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return MetadataResponseTopic(error_code=refused, name=None, topic_id=want.topic_id)
         return _known(node, node.topics[name])
     name = want.name or ""
+    if not call.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     try:
         topic = node.topics.get(name)
         if topic is None:
+            if create:
+                check_create_rights(name, call)
             check_name(name)
             if not create or is_internal(name):  # those are made by the coordinators, in their own way
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
             check_new_name(name, node.topics)
-            check_room(node, node.settings.default_partitions)
-            topic = node.create_topic(name, node.settings.default_partitions, {})
+            rule = node.stream_rules.of(name)
+            if rule is not None and not rule.auto_create:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            partitions = node.settings.default_partitions if rule is None else rule.partitions
+            check_room(node, partitions)
+            topic = node.create_topic(name, partitions, {} if rule is None else rule.configs)
+            call.changed(ResourceType.TOPIC, name, "create on first use", partitions=partitions)
     except KafkaError as error:
         return MetadataResponseTopic(error_code=error.code, name=name, is_internal=is_internal(name))
     return _known(node, topic)

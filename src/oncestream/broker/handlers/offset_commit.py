@@ -11,6 +11,7 @@ from oncestream.broker.call import Call
 from oncestream.broker.groups import commits
 from oncestream.broker.groups.commits import Commit, Committer
 from oncestream.broker.later import Later
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -24,12 +25,13 @@ _TOPIC_IDS_SINCE: Final = 10
 
 
 def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | Later:
+    may_group = call.may(Operation.READ, ResourceType.GROUP, request.group_id)
     answer = OffsetCommitResponse()
     known: list[Commit] = []
     for topic in request.topics:
         told = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         answer.topics.append(told)
-        known += _check_topic(topic, told, call)
+        known += _check_topic(topic, told, call, may_group)
     if not known:
         return answer
     who = Committer(
@@ -52,17 +54,24 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | L
 
 
 def _check_topic(
-    topic: OffsetCommitRequestTopic, told: OffsetCommitResponseTopic, call: Call
+    topic: OffsetCommitRequestTopic, told: OffsetCommitResponseTopic, call: Call, may_group: bool
 ) -> list[Commit]:
-    """The partitions that exist; the others have their answer."""
+    """The partitions that exist and may be read; the others have their answer."""
     by_id = call.version >= _TOPIC_IDS_SINCE
     name = call.node.topic_name(topic.topic_id) if by_id else topic.name
+    refused = None
+    if not may_group:
+        refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    elif name is None:
+        refused = ErrorCode.UNKNOWN_TOPIC_ID
+    elif not call.may(Operation.READ, ResourceType.TOPIC, name):
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     known = []
     for want in topic.partitions:
         place = OffsetCommitResponsePartition(partition_index=want.partition_index)
         told.partitions.append(place)
-        if name is None:
-            place.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+        if refused is not None or name is None:
+            place.error_code = refused or ErrorCode.NONE
         elif call.node.partition(name, want.partition_index) is None:
             place.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:

@@ -9,6 +9,7 @@ from oncestream.broker.call import Call
 from oncestream.broker.groups import commits
 from oncestream.broker.groups.step import Step
 from oncestream.broker.later import Later
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -20,9 +21,12 @@ from oncestream.wire.messages.offset_delete import (
 
 def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse | Later:
     node = call.node
+    if not call.may(Operation.DELETE, ResourceType.GROUP, request.group_id):
+        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     wanted = {topic.name: [p.partition_index for p in topic.partitions] for topic in request.topics}
+    readable = {name for name in wanted if call.may(Operation.READ, ResourceType.TOPIC, name)}
     known = {
-        name: [index for index in indexes if node.partition(name, index) is not None]
+        name: [index for index in indexes if name in readable and node.partition(name, index) is not None]
         for name, indexes in wanted.items()
     }
     step = Step(node.clock.now_ms())
@@ -36,13 +40,19 @@ def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse | L
             name=name,
             partitions=[
                 OffsetDeleteResponsePartition(
-                    partition_index=index, error_code=_code(index in known[name], name in in_use)
+                    partition_index=index,
+                    error_code=_code(index in known[name], name in in_use)
+                    if name in readable
+                    else ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                 )
                 for index in indexes
             ],
         )
         for name, indexes in wanted.items()
     ]
+    deleted = {name: indexes for name, indexes in known.items() if indexes and name not in in_use}
+    if deleted:
+        call.changed(ResourceType.GROUP, request.group_id, "delete offsets", partitions=deleted)
     step.answer(later, OffsetDeleteResponse(topics=topics))
     node.groups.runner.finish(request.group_id, step)
     return later

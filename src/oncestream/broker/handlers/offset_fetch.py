@@ -14,6 +14,7 @@ from oncestream.broker.call import Call
 from oncestream.broker.groups.coordinator import GroupCoordinator
 from oncestream.broker.groups.offsets import Committed
 from oncestream.broker.later import Later
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -55,6 +56,7 @@ def _fetch_group(want: OffsetFetchRequestGroup, stable: bool, call: Call) -> Off
     groups = call.node.groups
     answer = OffsetFetchResponseGroup(group_id=want.group_id)
     try:
+        call.require(Operation.DESCRIBE, ResourceType.GROUP, want.group_id)
         groups.check_offset_fetch(want.group_id, want.member_id, want.member_epoch)
     except KafkaError as error:
         answer.error_code = error.code
@@ -73,6 +75,8 @@ def _all_topics(group_id: str, stable: bool, call: Call) -> list[OffsetFetchResp
     wanted = []
     for name, indexes in partitions.items():
         found = call.node.topics.get(name)
+        if not call.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True):
+            continue
         if found is not None or call.version < _TOPIC_IDS_SINCE:
             topic_id = NO_UUID if found is None else found.id
             wanted.append(
@@ -89,6 +93,9 @@ def _fetch_topic(
     indexes: Iterable[int] = want.partition_indexes
     if name is None:
         partitions = [_told(index, _NOTHING, ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes]
+    elif not call.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        partitions = [_told(index, _NOTHING, refused) for index in indexes]
     else:
         partitions = [_fetch(call.node.groups, group_id, name, index, stable) for index in indexes]
     return OffsetFetchResponseTopics(name=want.name, topic_id=want.topic_id, partitions=partitions)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from oncestream.broker.call import Call
 from oncestream.broker.handlers.fetch import check_leader_epoch
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -30,6 +31,8 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderE
 
 def _find(topic: str, want: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
     try:
+        if not call.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, quiet=True):
+            call.require(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         partition = call.node.partition(topic, want.partition)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")

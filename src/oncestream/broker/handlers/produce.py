@@ -18,9 +18,12 @@ from oncestream.broker.call import Call, Hangup
 from oncestream.broker.flush_wait import Failures, FlushWait
 from oncestream.broker.later import Later
 from oncestream.broker.partition import Partition
+from oncestream.broker.security.quota_values import PRODUCED
+from oncestream.broker.security.refusals import refusal
 from oncestream.broker.topic_names import INTERNAL
 from oncestream.broker.transactions.producing import Refusals, is_transactional, produce
 from oncestream.broker.transactions.state import TopicPartition
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.produce import (
     PartitionProduceData,
@@ -43,6 +46,10 @@ class _Wait(NamedTuple):
 
 
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Later | None:
+    if call.node.catalog.quotas:
+        _charge(request, call)
+    if call.node.authorizer is not None and not _may_be_transactional(request, call):
+        return _refuse(request, refusal(ResourceType.TRANSACTIONAL_ID))
     if request.transactional_id is None:
         return _write(request, call, None)
     return produce(request, request.transactional_id, call, lambda refused: _write(request, call, refused))
@@ -51,10 +58,17 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Later | Non
 def _write(request: ProduceRequest, call: Call, refused: Refusals | None) -> ProduceResponse | Later | None:
     """`refused`: partitions that are not in the transaction; None without a transaction."""
     waits: list[_Wait] = []
-    response = ProduceResponse()
+    response = ProduceResponse(throttle_time_ms=call.throttle_ms)
     for topic in request.topic_data:
         name: str | None = topic.name if call.version < _IDS_FROM else call.node.topic_name(topic.topic_id)
-        answers = [_append(name, data, request.acks, call, refused, waits) for data in topic.partition_data]
+        if name is None or call.may(Operation.WRITE, ResourceType.TOPIC, name):
+            answers = [
+                _append(name, data, request.acks, call, refused, waits) for data in topic.partition_data
+            ]
+        else:
+            answers = [
+                partition_failure(data.index, refusal(ResourceType.TOPIC)) for data in topic.partition_data
+            ]
         response.responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
@@ -63,6 +77,39 @@ def _write(request: ProduceRequest, call: Call, refused: Refusals | None) -> Pro
         return None
     if request.acks == ACKS_ALL and waits:
         return _when_durable(response, waits, request.timeout_ms, call)
+    return response
+
+
+def _charge(request: ProduceRequest, call: Call) -> None:
+    size = sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
+    call.throttle_ms = call.node.quotas.charge(
+        PRODUCED, call.principal.name, call.client_id or "", size, call.node.loop.time()
+    )
+
+
+def _may_be_transactional(request: ProduceRequest, call: Call) -> bool:
+    if not any(
+        is_transactional(data.records or b"") for topic in request.topic_data for data in topic.partition_data
+    ):
+        return True
+    name = request.transactional_id
+    return name is not None and call.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+
+
+def _refuse(request: ProduceRequest, error: KafkaError) -> ProduceResponse | None:
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[partition_failure(data.index, error) for data in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
+    if request.acks == 0:
+        _refuse_silent_errors(response)
+        return None
     return response
 
 

@@ -18,6 +18,7 @@ from oncestream.broker.state_log import Producer
 from oncestream.broker.topic_names import OFFSETS_TOPIC
 from oncestream.broker.transactions.admission import admit, still_ending
 from oncestream.broker.transactions.state import TopicPartition
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -32,12 +33,18 @@ _JOINS_SINCE: Final = 5
 
 
 def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse | Later:
+    refused = None
+    try:
+        call.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        call.require(Operation.READ, ResourceType.GROUP, request.group_id)
+    except KafkaError as error:
+        refused = error.code
     answer = TxnOffsetCommitResponse()
     known: list[Commit] = []
     for topic in request.topics:
         told = TxnOffsetCommitResponseTopic(name=topic.name)
         answer.topics.append(told)
-        known += _check_topic(topic, told, call)
+        known += _check_topic(topic, told, call, refused)
     if not known:
         return answer
     later = Later()
@@ -94,13 +101,21 @@ def _commit(
 
 
 def _check_topic(
-    topic: TxnOffsetCommitRequestTopic, told: TxnOffsetCommitResponseTopic, call: Call
+    topic: TxnOffsetCommitRequestTopic,
+    told: TxnOffsetCommitResponseTopic,
+    call: Call,
+    refused: ErrorCode | None,
 ) -> list[Commit]:
-    """The partitions that exist; the others have their answer."""
+    """The partitions that exist and may be read; the others have their answer."""
     known = []
+    if refused is None and not call.may(Operation.READ, ResourceType.TOPIC, topic.name):
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     for want in topic.partitions:
         place = TxnOffsetCommitResponsePartition(partition_index=want.partition_index)
         told.partitions.append(place)
+        if refused is not None:
+            place.error_code = refused
+            continue
         if call.node.partition(topic.name, want.partition_index) is None:
             place.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             continue

@@ -8,6 +8,8 @@ from __future__ import annotations
 from oncestream.broker.call import Call
 from oncestream.broker.catalog import set_feature
 from oncestream.broker.features import UpgradeType, check_change, levels_in_force
+from oncestream.broker.security.acls import CLUSTER_NAME
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -22,6 +24,7 @@ def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse
     current = levels_in_force(catalog.features)
     code, message = ErrorCode.NONE, None
     try:
+        call.require(Operation.ALTER, ResourceType.CLUSTER)
         for update in request.feature_updates:
             kind = _kind(update, call.version)
             check_change(update.feature, update.max_version_level, kind, current.get(update.feature, 0))
@@ -32,6 +35,8 @@ def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse
             set_feature(update.feature, update.max_version_level) for update in request.feature_updates
         ]
         catalog.commit(changes, call.node.clock.now_ms())
+        levels = {update.feature: update.max_version_level for update in request.feature_updates}
+        call.changed(ResourceType.CLUSTER, CLUSTER_NAME, "set features", levels=levels)
     return UpdateFeaturesResponse(
         error_code=code,
         error_message=message,

@@ -14,6 +14,7 @@ from oncestream.broker.later import Later
 from oncestream.broker.state_log import Producer
 from oncestream.broker.transactions import markers
 from oncestream.broker.transactions.state import VERSION_EPOCH_BUMP, TopicPartition
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -25,7 +26,11 @@ from oncestream.wire.messages.write_txn_markers import (
 )
 
 
-def handle(request: WriteTxnMarkersRequest, call: Call) -> Later:
+def handle(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse | Later:
+    if not call.may(Operation.ALTER, ResourceType.CLUSTER, quiet=True) and not call.may(
+        Operation.CLUSTER_ACTION, ResourceType.CLUSTER
+    ):
+        return _refused(request)
     later = Later()
     response = WriteTxnMarkersResponse()
     left = 1 + sum(len(topic.partition_indexes) for want in request.markers for topic in want.topics)
@@ -42,6 +47,28 @@ def handle(request: WriteTxnMarkersRequest, call: Call) -> Later:
     return later
 
 
+def _refused(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=want.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=refused)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in want.topics
+                ],
+            )
+            for want in request.markers
+        ]
+    )
+
+
 def _write(want: WritableTxnMarker, call: Call, done: Callable[[], None]) -> WritableTxnMarkerResult:
     result = WritableTxnMarkerResult(producer_id=want.producer_id)
     producer = Producer(want.producer_id, want.producer_epoch)
@@ -53,17 +80,35 @@ def _write(want: WritableTxnMarker, call: Call, done: Callable[[], None]) -> Wri
             place = WritableTxnMarkerPartitionResult(partition_index=index)
             told.partitions.append(place)
 
-            def written(error: KafkaError | None, place: WritableTxnMarkerPartitionResult = place) -> None:
+            where = TopicPartition(topic.name, index)
+
+            def written(
+                error: KafkaError | None,
+                place: WritableTxnMarkerPartitionResult = place,
+                where: TopicPartition = where,
+            ) -> None:
                 if error is not None:
                     place.error_code = error.code
+                else:
+                    _audit(want, where, call)
                 done()
 
-            where = TopicPartition(topic.name, index)
             if want.transaction_version >= VERSION_EPOCH_BUMP and not _is_newer(producer, where, call):
                 written(KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH))
             else:
                 markers.write(call.node, marker, where, written)
     return result
+
+
+def _audit(want: WritableTxnMarker, where: TopicPartition, call: Call) -> None:
+    call.changed(
+        ResourceType.TOPIC,
+        where.topic,
+        "commit by force" if want.transaction_result else "abort by force",
+        partition=where.partition,
+        producer_id=want.producer_id,
+        producer_epoch=want.producer_epoch,
+    )
 
 
 def _is_newer(producer: Producer, where: TopicPartition, call: Call) -> bool:

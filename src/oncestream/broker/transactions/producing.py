@@ -12,6 +12,7 @@ from oncestream.broker.state_log import Producer
 from oncestream.broker.transactions.admission import admit, still_ending
 from oncestream.broker.transactions.state import TopicPartition
 from oncestream.records.batch import HEADER_SIZE, TRANSACTIONAL
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.produce import ProduceRequest, ProduceResponse
 
@@ -67,13 +68,18 @@ def is_transactional(records: bytes | bytearray | memoryview) -> bool:
 
 
 def _writers(request: ProduceRequest, call: Call) -> dict[TopicPartition, Producer]:
-    """Who writes where; partitions that are not there have their answer from the append."""
+    """Who writes where; what is not there or may not be written to has its answer from the append."""
     writers = {}
     for topic in request.topic_data:
         name = topic.name if call.version < _IDS_SINCE else call.node.topic_name(topic.topic_id)
         for data in topic.partition_data:
             records = data.records or b""
-            if name is not None and is_transactional(records) and call.node.partition(name, data.index):
+            if (
+                name is not None
+                and is_transactional(records)
+                and call.node.partition(name, data.index)
+                and call.may(Operation.WRITE, ResourceType.TOPIC, name)
+            ):
                 producer = Producer(*_PRODUCER.unpack_from(records, _PRODUCER_POSITION))
                 writers[TopicPartition(name, data.index)] = producer
     return writers

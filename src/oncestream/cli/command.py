@@ -1,0 +1,124 @@
+"""How commands are made: a noun, and a command that is given a cluster and the form of its answer."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from oncestream.cli.output import Output, OutputOption, Row, show, show_one
+
+if TYPE_CHECKING:
+    from oncestream.cli.cluster import Chosen
+    from oncestream.client.cluster import Cluster
+
+F = TypeVar("F", bound=Callable[..., None])
+
+Bootstrap = Annotated[
+    str | None, typer.Option("--bootstrap", "-b", help="HOST:PORT of a broker.", show_default=False)
+]
+Profile = Annotated[str | None, typer.Option("--profile", help="Profile made with `oncestream config set`.")]
+CommandConfig = Annotated[
+    Path | None, typer.Option("--command-config", help="Kafka client settings in a properties file.")
+]
+
+
+class Call:
+    """What a command works with: the cluster that its options name, and how to print."""
+
+    def __init__(self, chosen: Chosen, output: Output) -> None:
+        self.chosen = chosen
+        self.settings = chosen.settings()
+        self.output = output
+
+    @functools.cached_property
+    def cluster(self) -> Cluster:
+        from oncestream.client.cluster import Cluster
+
+        return Cluster(self.settings)
+
+    def show(self, rows: Sequence[Row], columns: Sequence[str]) -> None:
+        show(rows, self.output, columns)
+
+    def show_one(self, row: Row) -> None:
+        show_one(row, self.output)
+
+    def say(self, text: str) -> None:
+        """For people, beside the answer."""
+        typer.echo(text, err=True)
+
+    def close(self) -> None:
+        if "cluster" in self.__dict__:
+            self.cluster.close()
+
+
+def noun(text: str) -> typer.Typer:
+    """The app of one noun, to which its module adds commands."""
+    app = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+    app.callback()(lambda: None)
+    return app
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
+    """Registers a function whose first parameter is a Call; the options that make the Call are added."""
+
+    def register(function: F) -> F:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in [*own, *_COMMON]]
+
+        @functools.wraps(function)
+        def run(
+            *,
+            bootstrap: str | None,
+            profile: str | None,
+            command_config: Path | None,
+            output: Output,
+            **values: Any,
+        ) -> None:
+            from oncestream.cli.cluster import chosen_cluster
+
+            call = Call(chosen_cluster(bootstrap, profile, command_config), output)
+            try:
+                function(call, **values)
+            finally:
+                call.close()
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        app.command(name)(run)
+        return function
+
+    return register
+
+
+def topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """For shell completion: topics of the cluster that the line names so far; none where it does not answer."""
+    from oncestream.cli.cluster import chosen_cluster
+    from oncestream.client.cluster import Cluster
+    from oncestream.errors import OncestreamError
+
+    try:
+        options = (ctx.params.get(name) for name in ("bootstrap", "profile", "command_config"))
+        cluster = Cluster(chosen_cluster(*options, timeout_ms=COMPLETION_TIMEOUT_MS).settings())
+        return [name for name in cluster.topics_matching(".*") if name.startswith(incomplete)]
+    except OncestreamError:
+        return []
+
+
+COMPLETION_TIMEOUT_MS: Final = 1_000
+
+
+def _common(name: str, annotation: Any, default: object = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+_COMMON: Final = (
+    _common("bootstrap", Bootstrap),
+    _common("profile", Profile),
+    _common("command_config", CommandConfig),
+    _common("output", OutputOption, Output.TABLE),
+)

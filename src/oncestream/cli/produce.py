@@ -1,0 +1,220 @@
+"""`oncestream produce`: standard input, or a file, to a topic."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final
+
+import typer
+
+from oncestream.cli.arguments import TOPIC_HELP, pairs
+from oncestream.cli.command import Call, command, topic_names
+from oncestream.cli.output import Output
+from oncestream.cli.produce_input import Message, Parse, line_parser, parse_json
+from oncestream.cli.sending import Sender
+from oncestream.errors import BadArgument, BadInput
+from oncestream.streams.names import parse_topic
+
+SHOW_EVERY: Final = 500
+WAIT_S_MAX: Final = 0.1
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+class Compression(StrEnum):
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Acks(StrEnum):
+    ALL = "all"
+    ONE = "1"
+    NONE = "0"
+
+
+@command(app)
+def produce(
+    call: Call,
+    topic: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"{TOPIC_HELP} Without it each JSON object names its own.", autocompletion=topic_names
+        ),
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="Read this file, not standard input.")] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Each line is a JSON object with value, key, ...")
+    ] = False,
+    key_separator: Annotated[
+        str | None, typer.Option(help="What stands between key and value in a line.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Key of every record that has none of its own.")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE on every record; repeatable.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Write to this partition.")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="Records per second at most.")] = None,
+    compression: Annotated[Compression, typer.Option(help="Of the batches.")] = Compression.NONE,
+    acks: Annotated[Acks, typer.Option(help="Whom to wait for.")] = Acks.ALL,
+    transaction_size: Annotated[
+        int | None, typer.Option(min=0, help="Records of a transaction; 0: the whole input is one.")
+    ] = None,
+    transaction_timeout: Annotated[
+        float, typer.Option(min=1, max=900, help="Seconds that a transaction may take.")
+    ] = 60,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Pass over lines that are wrong.")] = False,
+) -> None:
+    """Write lines or JSON from standard input to a topic."""
+    if topic is None and not json:
+        raise BadArgument(name="produce", reason="it needs a topic, or --json with a topic in each object")
+    if json and key_separator is not None:
+        raise BadArgument(name="--key-separator", reason="with --json the key is a field")
+    if key_separator == "":
+        raise BadArgument(name="--key-separator", reason="it is empty")
+    if acks is not Acks.ALL and transaction_size is not None:
+        raise BadArgument(name=f"--acks {acks}", reason="transactions need --acks all")
+    extra = tuple((name, value.encode()) for name, value in pairs("--header", header or []).items())
+    rules = _Rules(
+        parse_json if json else line_parser(key_separator),
+        None if topic is None else parse_topic(topic),
+        None if key is None else key.encode(),
+        extra,
+        partition,
+        skip_bad,
+    )
+    options = {"compression.type": str(compression), "acks": str(acks)}
+    if acks is Acks.ALL:
+        options["enable.idempotence"] = "true"
+    call.cluster.metadata([])  # a wrong address or password is told here, at once
+    sender = Sender(call.settings, options, transaction_size, round(transaction_timeout * 1000))
+    began = time.monotonic()
+    with _opened(file) as lines, _progress() as advance:
+        skipped = _send_all(sender, lines, rules, _pace(rate), advance)
+    _summarize(call, sender, skipped, time.monotonic() - began)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """How a line becomes a message."""
+
+    parse: Parse
+    topic: str | None
+    key: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    partition: int | None
+    skip_bad: bool
+
+    def message(self, line: bytes) -> Message:
+        told = self.parse(line)
+        topic = self.topic or told.topic
+        if topic is None:
+            raise ValueError("it has no field 'topic'")
+        return told._replace(
+            topic=topic,
+            key=self.key if told.key is None else told.key,
+            headers=(*told.headers, *self.headers),
+            partition=self.partition if told.partition is None else told.partition,
+        )
+
+
+def _send_all(
+    sender: Sender,
+    lines: Iterable[bytes],
+    rules: _Rules,
+    pace: Callable[[int], None],
+    advance: Callable[[int], None],
+) -> int:
+    """How many lines were passed over; BadInput at the first wrong one unless those are to be skipped."""
+    skipped = 0
+    wrong: tuple[int, str] | None = None
+    try:
+        with sender:
+            for number, line in enumerate(lines, 1):
+                try:
+                    sender.send(rules.message(line.rstrip(b"\n").removesuffix(b"\r")))
+                except ValueError as error:
+                    if not rules.skip_bad:
+                        wrong = number, str(error)
+                        raise
+                    skipped += 1
+                    typer.echo(f"line {number} is passed over: {error}", err=True)
+                pace(number)
+                advance(number)
+    except ValueError:
+        if wrong is None:
+            raise
+        sent = f"{sender.delivered} records were written before it"
+        raise BadInput(line=wrong[0], reason=wrong[1], sent=sent) from None
+    return skipped
+
+
+def _pace(rate: float | None) -> Callable[[int], None]:
+    """Waits before the next record where they come faster than `rate` a second."""
+    began = time.monotonic()
+
+    def wait(sent: int) -> None:
+        while rate is not None and (ahead_s := began + sent / rate - time.monotonic()) > 0:
+            time.sleep(min(ahead_s, WAIT_S_MAX))
+
+    return wait
+
+
+@contextmanager
+def _opened(file: Path | None) -> Iterator[BinaryIO]:
+    if file is None:
+        yield sys.stdin.buffer
+        return
+    try:
+        opened = file.open("rb")
+    except OSError as error:
+        raise BadArgument(name=f"--file {file}", reason=f"it cannot be read: {error.strerror}") from None
+    with opened:
+        yield opened
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """A count and a rate on a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty() or sys.stdin.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} records"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("produce", total=None)
+
+        def advance(sent: int) -> None:
+            if sent % SHOW_EVERY == 0:
+                progress.update(task, completed=sent)
+
+        yield advance
+
+
+def _summarize(call: Call, sender: Sender, skipped: int, seconds: float) -> None:
+    summary = {
+        "topics": sorted(sender.topics),
+        "records": sender.delivered,
+        "skipped": skipped,
+        "transactions": sender.transactions,
+        "seconds": round(seconds, 3),
+    }
+    if call.output is not Output.TABLE:
+        call.show_one(summary)
+        return
+    parts = [
+        f"{sender.delivered} records written to {', '.join(sorted(sender.topics)) or 'no topic'} in {seconds:.1f} s"
+    ]
+    if sender.transactions:
+        parts.append(f"{sender.transactions} transactions")
+    if skipped:
+        parts.append(f"{skipped} lines passed over")
+    call.say(", ".join(parts))

@@ -1,0 +1,96 @@
+"""Reads records of ranges of partitions, as they come, and says when all have been read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, TopicPartition
+
+from oncestream.cli.cluster import access_to
+from oncestream.cli.record_format import Record
+from oncestream.client.settings import ClientSettings
+from oncestream.client.topic_partition import TopicPartition as Place
+from oncestream.messaging.failures import KafkaError
+
+POLL_S: Final = 0.2
+BATCH: Final = 500
+FETCH: Final = "FETCH"
+NO_GROUP: Final = "oncestream-consume"  # librdkafka wants a name; nothing is committed under it
+
+
+class Range(NamedTuple):
+    """`end` None: for good."""
+
+    start: int
+    end: int | None
+
+
+class Receiver:
+    """`positions`: the next offset of each partition, after the records that `took` was told of."""
+
+    def __init__(
+        self, settings: ClientSettings, ranges: Mapping[Place, Range], *, read_committed: bool
+    ) -> None:
+        self.positions = {place: each.start for place, each in ranges.items()}
+        self._ranges = ranges
+        self._left = {place for place, each in ranges.items() if each.end is None or each.start < each.end}
+        self._timeout_s = settings.api_timeout_ms / 1000
+        access = access_to(settings)
+        self._faults = access.faults()
+        own: dict[str, Any] = {
+            "group.id": NO_GROUP,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+        }
+        self._consumer = access.build(Consumer, self._faults, own)
+
+    def batches(self) -> Iterator[list[Record]]:
+        """What came, an empty list where nothing did for a moment; ends when every range is read."""
+        self._consumer.assign([TopicPartition(*each, self._ranges[each].start) for each in self._left])
+        while self._left:
+            self._faults.raise_login()
+            before = set(self._left)
+            messages = self._consumer.consume(BATCH, POLL_S)
+            yield [_record(message) for message in messages if self._is_wanted(message)]
+            for place in before - self._left:
+                # Markers and aborted records at the end are never handed out, but they are behind us.
+                self.positions[place] = self._ranges[place].end or 0
+
+    def took(self, record: Record) -> None:
+        self.positions[Place(record.topic, record.partition)] = record.offset + 1
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _is_wanted(self, message: Any) -> bool:
+        """Whether it is a record of a range; notices where a range ends."""
+        place = Place(message.topic(), message.partition())
+        error = message.error()
+        is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+        if error is not None and not is_end:
+            if not error.retriable():
+                raise self._faults.of(error, FETCH, str(place), self._timeout_s)
+            return False
+        end = self._ranges[place].end
+        if place not in self._left:
+            return False
+        if end is not None and message.offset() + (not is_end) >= end:
+            self._left.discard(place)
+            self._consumer.pause([TopicPartition(*place)])
+        return not is_end and (end is None or message.offset() < end)
+
+
+def _record(message: Any) -> Record:
+    kind, timestamp = message.timestamp()
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        timestamp if kind else None,
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),
+    )

@@ -1,0 +1,1 @@
+"""Producers and consumers for applications: thin and typed over confluent-kafka, stream names understood."""

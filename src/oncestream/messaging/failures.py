@@ -1,0 +1,111 @@
+"""What librdkafka reports, as errors of this package."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import confluent_kafka
+from confluent_kafka import KafkaException
+
+from oncestream.errors import (
+    AuthenticationFailed,
+    BrokerUnreachable,
+    NotAuthorized,
+    OncestreamError,
+    ProducerFenced,
+    RebalancedMeanwhile,
+    RequestRefused,
+    RequestTimedOut,
+    UnknownTopic,
+)
+
+log: Final = logging.getLogger(__name__)
+
+# The package does not name all of its codes in the eyes of mypy.
+KafkaError: Any = confluent_kafka.KafkaError
+
+FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+REBALANCED: Final = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError._ASSIGNMENT_LOST,
+    }
+)
+UNKNOWN: Final = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+)
+NOT_ALLOWED: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+NO_LOGIN: Final = frozenset(
+    {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
+)
+AWAY: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
+LATE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT})
+
+
+class Faults:
+    """Reads errors for one producer or consumer, and remembers those after which nothing works any more."""
+
+    def __init__(self, servers: str, mechanism: str) -> None:
+        self._servers, self._mechanism = servers, mechanism
+        self._fatal: Any = None
+        self._login: OncestreamError | None = None
+
+    def notice(self, error: Any) -> None:
+        """librdkafka's error_cb: what belongs to no call of ours."""
+        if error.fatal():
+            self._fatal = error
+        elif error.code() in NO_LOGIN:
+            self._login = self.of(error, "login", self._servers)
+        else:
+            log.warning("%s: %s", self._servers, error.str())
+
+    def raise_login(self) -> None:
+        """A login that was refused is tried again by librdkafka for good; the user must know."""
+        if self._login is not None:
+            refused, self._login = self._login, None
+            raise refused
+
+    def of(self, error: Any, action: str, subject: str, timeout_s: float = 0) -> OncestreamError:
+        """The error to raise for what `action` on `subject` (a topic, group or id) met."""
+        if error.code() == KafkaError._FATAL and self._fatal is not None:
+            error = self._fatal
+        code = error.code()
+        if code in FENCED:
+            return ProducerFenced(subject=subject, api=action)
+        if code in REBALANCED:
+            return RebalancedMeanwhile(group=subject, reason=error.name())
+        if code in UNKNOWN:
+            return UnknownTopic(topic=subject)
+        if code in NOT_ALLOWED:
+            return NotAuthorized(api=action, subject=subject, code=error.name())
+        if code in NO_LOGIN:
+            return AuthenticationFailed(address=self._servers, mechanism=self._mechanism, reason=error.str())
+        if code in AWAY:
+            return BrokerUnreachable(address=self._servers, timeout_s=round(timeout_s, 1), reason=error.str())
+        if code in LATE:
+            if self._login is not None:
+                return self._login
+            return RequestTimedOut(api=action, timeout_s=round(timeout_s, 1), reason=error.str())
+        return RequestRefused(api=action, code=error.name(), message=error.str())
+
+    @contextmanager
+    def translated(self, action: str, subject: str, timeout_s: float = 0) -> Iterator[None]:
+        """Raises what librdkafka raises as an error of this package."""
+        try:
+            yield
+        except KafkaException as error:
+            raise self.of(error.args[0], action, subject, timeout_s) from error

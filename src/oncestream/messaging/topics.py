@@ -1,0 +1,115 @@
+"""Topics by the names that users give: their Kafka names, whether they are there, how many partitions they have."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from typing import Any, Final, NamedTuple
+
+from oncestream.client.topic_partition import TopicPartition
+from oncestream.errors import UnknownTopic
+from oncestream.messaging.failures import UNKNOWN, Faults, KafkaError
+from oncestream.messaging.settings import Access
+from oncestream.streams.names import StreamPath, display_name, is_whole_stream, parse_topic
+from oncestream.streams.topics import ensure_topic
+
+APPEARS_S: Final = 5.0  # a topic that was just made is not known everywhere at once
+PAUSE_S: Final = 0.05
+PARTITIONS_AGE_S: Final = 60.0
+_PASSES: Final = frozenset({KafkaError.LEADER_NOT_AVAILABLE, *UNKNOWN})
+
+
+class _Partitions(NamedTuple):
+    total: int
+    asked_at: float
+
+
+class Topics:
+    """The topics that one producer or consumer has to do with. `list_topics` is that of its librdkafka client."""
+
+    def __init__(self, access: Access, faults: Faults, list_topics: Callable[..., Any]) -> None:
+        self._access = access
+        self._faults = faults
+        self._list_topics = list_topics
+        self._names: dict[str, str] = {}
+        self._given: dict[str, str] = {}
+        self._streams: list[StreamPath] = []
+        self._partitions: dict[str, _Partitions] = {}
+
+    def kafka_name(self, text: str, timeout_s: float) -> str:
+        """Of a topic that is there; one of a stream is made on first use if its stream allows it."""
+        found = self._names.get(text)
+        if found is None:
+            found = parse_topic(text)
+            self._given[found] = text
+            if text.startswith("/"):
+                self._ensure(text)
+            self._ask(found, timeout_s)
+            self._names[text] = found
+        return found
+
+    def partitions(self, kafka_name: str, timeout_s: float) -> int:
+        known = self._partitions.get(kafka_name)
+        if known is None or time.monotonic() - known.asked_at > PARTITIONS_AGE_S:
+            known = self._ask(kafka_name, timeout_s)
+        return known.total
+
+    def subscription(self, given: Iterable[str], *, must_exist: bool) -> list[str]:
+        """What to subscribe to: Kafka names, and regular expressions, which begin with ^."""
+        wanted: list[str] = []
+        for text in given:
+            if text.startswith("^"):
+                wanted.append(text)
+            elif is_whole_stream(text):
+                path = StreamPath(text.rpartition(":")[0])
+                self._streams.append(path)
+                wanted.append(f"^{re.escape(path.prefix)}[A-Za-z0-9_-]+$")
+            elif must_exist:
+                wanted.append(self._existing(text))
+            else:
+                wanted.append(parse_topic(text))
+                self._given[wanted[-1]] = text
+        return wanted
+
+    def shown(self, kafka_name: str) -> str:
+        """The name as the user gave it."""
+        name = self._given.get(kafka_name)
+        if name is None:
+            of_stream = any(path.topic_name(kafka_name) is not None for path in self._streams)
+            name = self._given[kafka_name] = display_name(kafka_name) if of_stream else kafka_name
+        return name
+
+    def shown_partition(self, kafka_name: str, partition: int) -> TopicPartition:
+        return TopicPartition(self.shown(kafka_name), partition)
+
+    def require(self, kafka_name: str) -> None:
+        """UnknownTopic if it is still not there a little later."""
+        self._ask(kafka_name, APPEARS_S)
+
+    def _existing(self, text: str) -> str:
+        try:
+            return self.kafka_name(text, APPEARS_S)
+        except UnknownTopic:
+            raise UnknownTopic(topic=text) from None
+
+    def _ensure(self, text: str) -> None:
+        with closing(self._access.cluster()) as cluster:
+            ensure_topic(cluster, text)
+
+    def _ask(self, kafka_name: str, timeout_s: float) -> _Partitions:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with self._faults.translated("metadata", self.shown(kafka_name), timeout_s):
+                told = self._list_topics(kafka_name, timeout=timeout_s).topics[kafka_name]
+            if told.error is None and told.partitions:
+                known = _Partitions(len(told.partitions), time.monotonic())
+                self._partitions[kafka_name] = known
+                return known
+            passes = told.error is None or told.error.code() in _PASSES
+            if not passes or time.monotonic() >= deadline:
+                if told.error is None:
+                    raise UnknownTopic(topic=self.shown(kafka_name))
+                raise self._faults.of(told.error, "metadata", self.shown(kafka_name), timeout_s)
+            time.sleep(PAUSE_S)

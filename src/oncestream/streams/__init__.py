@@ -1,0 +1,1 @@
+"""Streams: named collections of topics that share permissions, time-to-live, partitions and compression."""

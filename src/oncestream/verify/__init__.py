@@ -1,0 +1,1 @@
+"""Proof: histories of clients and their checker, audits of a user's topics."""

@@ -1,0 +1,223 @@
+"""A transactional producer and a consumer of committed records, over confluent-kafka, that write a history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import confluent_kafka
+from confluent_kafka import KafkaException
+
+from oncestream.client.topic_partition import TopicPartition
+from oncestream.verify.final_log import number_of
+from oncestream.verify.history import (
+    NO_OFFSET,
+    NO_TRANSACTION,
+    HistoryWriter,
+    Kind,
+    Phase,
+    Record,
+)
+
+TIMEOUT_S: Final = 30.0
+# With any other error an earlier try may have been written, its acknowledgement lost.
+SURELY_NOT_WRITTEN: Final = (
+    confluent_kafka.KafkaError._PURGE_QUEUE,
+    confluent_kafka.KafkaError._UNKNOWN_TOPIC,
+    confluent_kafka.KafkaError._UNKNOWN_PARTITION,
+    confluent_kafka.KafkaError.MSG_SIZE_TOO_LARGE,
+    confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    confluent_kafka.KafkaError.INVALID_RECORD,
+)
+
+
+class RecordedProducer:
+    """Sends numbers. Values must be unique for a partition over the whole run. For one thread.
+
+    Without `transactional_id`, an idempotent producer outside of transactions.
+    """
+
+    def __init__(
+        self,
+        history: HistoryWriter,
+        process: str,
+        settings: Mapping[str, Any],
+        *,
+        transactional_id: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self.process = process
+        self.transaction = NO_TRANSACTION
+        self._history = history
+        self._timeout_s = timeout_s
+        self._count = 0
+        own = {"enable.idempotence": True} if transactional_id is None else {}
+        named = {} if transactional_id is None else {"transactional.id": transactional_id}
+        self.client = confluent_kafka.Producer({**own, **settings, **named})
+        if transactional_id is not None:
+            self.client.init_transactions(timeout_s)
+
+    def begin(self) -> None:
+        self.client.begin_transaction()
+        self.transaction = self._count
+        self._count += 1
+        self._tell(Kind.BEGIN, Phase.OK)
+
+    def send(self, at: TopicPartition, value: int, *, padding: bytes = b"") -> None:
+        """The record's value is the number in digits, and a blank and the padding, if any."""
+        record = (Record(at.topic, at.partition, NO_OFFSET, value),)
+        transaction = self.transaction
+
+        def delivered(error: Any, message: Any) -> None:
+            offset = NO_OFFSET if error is not None or message.offset() is None else message.offset()
+            self._history.write(
+                Kind.SEND,
+                _outcome(error),
+                self.process,
+                transaction=transaction,
+                records=(record[0]._replace(offset=max(offset, NO_OFFSET)),),
+                note="" if error is None else error.name(),
+            )
+
+        self._tell(Kind.SEND, Phase.INVOKE, record)
+        content = b"%d %b" % (value, padding) if padding else b"%d" % value
+        while True:
+            try:
+                self.client.produce(at.topic, content, partition=at.partition, on_delivery=delivered)
+                break
+            except BufferError:
+                self.client.poll(0.1)
+            except KafkaException as error:
+                self._tell(Kind.SEND, Phase.FAILED, record, error.args[0].name())
+                raise
+        self.client.poll(0)
+
+    def send_offsets(self, consumer: RecordedConsumer) -> None:
+        """Adds the consumer's positions to the transaction."""
+        offsets = consumer.positions()
+        records = tuple(Record(*at, offset) for at, offset in offsets.items())
+        places = [confluent_kafka.TopicPartition(*at, offset) for at, offset in offsets.items()]
+        metadata = consumer.client.consumer_group_metadata()
+        self._call(
+            Kind.OFFSETS,
+            lambda: self.client.send_offsets_to_transaction(places, metadata, self._timeout_s),
+            records,
+        )
+
+    def commit(self) -> None:
+        """Raises what librdkafka raised, after it is written down."""
+        self._call(Kind.COMMIT, lambda: self.client.commit_transaction(self._timeout_s))
+        self.transaction = NO_TRANSACTION
+
+    def abort(self) -> None:
+        self._call(Kind.ABORT, lambda: self.client.abort_transaction(self._timeout_s))
+        self.transaction = NO_TRANSACTION
+
+    def flush(self) -> int:
+        """Answers how many records are still under way."""
+        return int(self.client.flush(self._timeout_s))
+
+    def _call(self, kind: Kind, call: Callable[[], object], records: tuple[Record, ...] = ()) -> None:
+        self._tell(kind, Phase.INVOKE, records)
+        try:
+            call()
+        except KafkaException as error:
+            # Whether EndTxn reached the broker cannot be told from the error. An abort that succeeds tells.
+            self._tell(kind, Phase.UNKNOWN, records, error.args[0].name())
+            raise
+        self._tell(kind, Phase.OK, records)
+
+    def _tell(self, kind: Kind, phase: Phase, records: tuple[Record, ...] = (), note: str = "") -> None:
+        self._history.write(
+            kind, phase, self.process, transaction=self.transaction, records=records, note=note
+        )
+
+
+class RecordedConsumer:
+    """Polls numbers. `of`: the producer in whose transactions it polls; they count as one process. For one thread."""
+
+    def __init__(
+        self,
+        history: HistoryWriter,
+        process: str,
+        settings: Mapping[str, Any],
+        *,
+        of: RecordedProducer | None = None,
+    ) -> None:
+        self.process = process if of is None else of.process
+        self._history = history
+        self._producer = of
+        self._positions: dict[TopicPartition, int] = {}
+        self.client = confluent_kafka.Consumer(
+            {
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "group.id": process,
+                **settings,
+            }
+        )
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Reads these partitions from these offsets on."""
+        self.client.assign([confluent_kafka.TopicPartition(*at, offset) for at, offset in positions.items()])
+        self._assigned(dict(positions))
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """As a member of its group. Each rebalance is written down."""
+
+        def assigned(consumer: confluent_kafka.Consumer, added: list[Any]) -> None:
+            starts = consumer.committed(added, TIMEOUT_S)
+            consumer.assign(starts)
+            self._assigned(
+                {TopicPartition(each.topic, each.partition): max(each.offset, NO_OFFSET) for each in starts}
+            )
+
+        def revoked(_consumer: confluent_kafka.Consumer, _lost: list[Any]) -> None:
+            self._assigned({})
+
+        self.client.subscribe(list(topics), on_assign=assigned, on_revoke=revoked, on_lost=revoked)
+
+    def seek(self, at: TopicPartition, offset: int) -> None:
+        self.client.seek(confluent_kafka.TopicPartition(*at, offset))
+        self._positions[at] = offset
+        self._tell(Kind.SEEK, (Record(*at, offset),))
+
+    def poll(self, count: int = 500, timeout_s: float = 0.1) -> list[Record]:
+        """Records as they came; errors of librdkafka are raised, ends of partitions left out."""
+        records = []
+        for message in self.client.consume(count, timeout_s):
+            error = message.error()
+            if error is None:
+                records.append(_record(message))
+                self._positions[records[-1].at] = records[-1].offset + 1
+            elif error.code() != confluent_kafka.KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+        if records:
+            self._tell(Kind.POLL, tuple(records))
+        return records
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offsets to read next, of partitions where that is known."""
+        return {at: offset for at, offset in self._positions.items() if offset >= 0}
+
+    def close(self) -> None:
+        self.client.close()
+
+    def _assigned(self, positions: dict[TopicPartition, int]) -> None:
+        self._positions = positions
+        self._tell(Kind.ASSIGN, tuple(Record(*at, offset) for at, offset in positions.items()))
+
+    def _tell(self, kind: Kind, records: tuple[Record, ...]) -> None:
+        transaction = NO_TRANSACTION if self._producer is None else self._producer.transaction
+        self._history.write(kind, Phase.OK, self.process, transaction=transaction, records=records)
+
+
+def _record(message: Any) -> Record:
+    return Record(message.topic(), message.partition(), message.offset(), number_of(message.value()))
+
+
+def _outcome(error: Any) -> Phase:
+    if error is None:
+        return Phase.OK
+    return Phase.FAILED if error.code() in SURELY_NOT_WRITTEN else Phase.UNKNOWN

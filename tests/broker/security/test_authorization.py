@@ -1,0 +1,285 @@
+"""Nobody does what no ACL allows: every API, as a user without rights, and as users with one right each.
+
+Apache Kafka with its own authorizer is the oracle: the same requests under the same rules are refused by both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from oncestream import Broker
+from oncestream.broker.apis import APIS
+from oncestream.broker.security.users import add_user_offline
+from oncestream.testing.apache_kafka import ApacheKafka
+from oncestream.wire.acl_codes import Operation, PatternType, Permission, ResourceType
+from oncestream.wire.api import ApiKey
+from oncestream.wire.error_codes import ErrorCode
+from oncestream.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from oncestream.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from oncestream.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from oncestream.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from oncestream.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from oncestream.wire.messages.metadata import MetadataRequest, MetadataResponse
+from oncestream.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from tests.broker.kit import Wire, create_topic, new_name, wait_until
+from tests.broker.security.every_api import CASES, REFUSALS, Case, Names, codes_in
+from tests.broker.security.kit import log_in
+
+ADMIN: Final = "admin"
+PASSWORD: Final = "secret"
+CLUSTER: Final = "kafka-cluster"
+LOGIN: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)  # a second one starts a new log-in there
+BY_ID: Final = ("produce by id", "fetch by id", "metadata by id", "delete topics by id")
+
+
+class Right(NamedTuple):
+    """What one user is allowed, or, beside the right to everything, denied."""
+
+    kind: ResourceType
+    operation: Operation
+    permission: Permission = Permission.ALLOW
+    pattern: PatternType = PatternType.LITERAL
+
+    @property
+    def user(self) -> str:
+        words = (self.kind, self.operation, self.permission, self.pattern)
+        return "-".join(word.name.lower() for word in words)
+
+
+TOPIC_RIGHTS: Final = tuple(
+    Right(ResourceType.TOPIC, operation)
+    for operation in (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.ALL,
+    )
+)
+RIGHTS: Final = (
+    *TOPIC_RIGHTS,
+    Right(ResourceType.TOPIC, Operation.WRITE, pattern=PatternType.PREFIXED),
+    *(
+        Right(ResourceType.GROUP, operation)
+        for operation in (Operation.READ, Operation.DESCRIBE, Operation.DELETE, Operation.ALL)
+    ),
+    *(Right(ResourceType.TRANSACTIONAL_ID, operation) for operation in (Operation.WRITE, Operation.DESCRIBE)),
+    *(
+        Right(ResourceType.CLUSTER, operation)
+        for operation in (
+            Operation.CREATE,
+            Operation.DELETE,
+            Operation.ALTER,
+            Operation.DESCRIBE,
+            Operation.CLUSTER_ACTION,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+            Operation.IDEMPOTENT_WRITE,
+        )
+    ),
+    *(
+        Right(ResourceType.TOPIC, operation, Permission.DENY)
+        for operation in (Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALL)
+    ),
+    Right(ResourceType.GROUP, Operation.READ, Permission.DENY),
+)
+NOBODY: Final = "nobody"
+USERS: Final = {name: PASSWORD for name in (ADMIN, NOBODY, *(right.user for right in RIGHTS))}
+
+
+@pytest.fixture(scope="module")
+def embedded_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("secured")
+    yield from _embedded(folder)
+
+
+@pytest.fixture(scope="module")
+def apache_address(java: None) -> Iterator[str]:
+    with ApacheKafka(users=USERS, super_users=[ADMIN]) as kafka:
+        yield kafka.bootstrap_servers
+
+
+def test_every_api_has_a_case() -> None:
+    assert {case.api for case in CASES} == set(APIS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+def test_somebody_without_rights_is_refused(case: Case, embedded_address: str) -> None:
+    with _as(embedded_address, ADMIN) as admin, _as(embedded_address, NOBODY) as wire:
+        names = _make_things(admin, new_name())
+        refusals = _refusals(wire, case, names)
+        assert refusals == ({case.refused} if case.refused else set())
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.label not in BY_ID], ids=lambda case: case.label)
+def test_a_refusal_does_not_tell_whether_the_thing_exists(case: Case, embedded_address: str) -> None:
+    with _as(embedded_address, ADMIN) as admin, _as(embedded_address, NOBODY) as wire:
+        there = _make_things(admin, new_name())
+        absent = there._replace(topic="absent-t", group="absent-g", transactional_id="absent-id")
+        answers = [
+            repr(wire.ask(case.request(names), case.version, case.answer))
+            .replace(names.topic, "<topic>")
+            .replace(names.group, "<group>")
+            .replace(names.transactional_id, "<id>")
+            for names in (there, absent)
+        ]
+        assert answers[0] == answers[1]
+
+
+def test_lists_hold_only_what_one_may_see(embedded_address: str) -> None:
+    with _as(embedded_address, ADMIN) as admin:
+        names = _make_things(admin, "listed")
+        _allow(admin, NOBODY + "-else", ResourceType.TOPIC, names.topic, Operation.READ)
+        assert _listed(admin, names) == (True, True)
+    with _as(embedded_address, NOBODY) as wire:
+        everything = wire.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+        assert everything.topics == []
+        assert wire.ask(ListGroupsRequest(), 4, ListGroupsResponse).groups == []
+        assert wire.ask(ListTransactionsRequest(), 0, ListTransactionsResponse).transaction_states == []
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_the_same_requests_are_refused_as_by_apache_kafka(embedded_address: str, apache_address: str) -> None:
+    ours, theirs = _matrix(embedded_address), _matrix(apache_address)
+    differing = {key: (ours[key], theirs[key]) for key in theirs if ours[key] != theirs[key]}
+    assert differing == {}
+    assert Counter(bool(codes) for codes in ours.values())[False] > len(RIGHTS)  # some were allowed
+
+
+def _embedded(folder: Path) -> Iterator[str]:
+    for name in USERS:
+        add_user_offline(folder, name, PASSWORD)
+    settings = {
+        "sasl_mechanisms": "SCRAM-SHA-512",
+        "authorization": True,
+        "super_users": ADMIN,
+        "durability": "os",
+    }
+    with Broker(folder, **settings) as broker:
+        yield broker.bootstrap_servers
+
+
+def _as(address: str, user: str) -> Wire:
+    wire = Wire(address, timeout_s=60)
+    try:
+        log_in(wire, user, PASSWORD)
+    except BaseException:
+        wire.close()
+        raise
+    return wire
+
+
+def _matrix(address: str) -> dict[tuple[str, str], frozenset[ErrorCode]]:
+    """Who is refused what, with which errors."""
+    with _as(address, ADMIN) as admin:
+        names = {user: _make_things(admin, f"of-{user}") for user in USERS if user != ADMIN}
+        for right in RIGHTS:
+            _give(admin, right, names[right.user])
+        given = len(RIGHTS) + sum(right.permission is Permission.DENY for right in RIGHTS)
+        wait_until(lambda: _acl_count(admin) >= given, 60)
+    found = {}
+    for user in names:
+        with _as(address, user) as wire:
+            for case in (case for case in CASES if case.api not in LOGIN):
+                found[user, case.label] = frozenset(_refusals(wire, case, names[user]))
+    return found
+
+
+def _refusals(wire: Wire, case: Case, names: Names) -> set[ErrorCode]:
+    answer = wire.ask(case.request(names), case.version, case.answer)
+    return set(codes_in(answer)) & REFUSALS
+
+
+def _make_things(admin: Wire, prefix: str) -> Names:
+    topic = create_topic(admin, f"{prefix}-topic")
+    assert topic.name is not None
+    names = Names(topic.name, topic.topic_id, f"{prefix}-group", f"{prefix}-txn", f"{prefix}-new")
+    commit = OffsetCommitRequest(
+        group_id=names.group,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=names.topic,
+                partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=0)],
+            )
+        ],
+    )
+
+    def committed() -> bool:
+        admin.ask(FindCoordinatorRequest(coordinator_keys=[names.group]), 4, FindCoordinatorResponse)
+        answer = admin.ask(commit, 8, OffsetCommitResponse)
+        return answer.topics[0].partitions[0].error_code == 0
+
+    wait_until(committed, 60)
+    return names
+
+
+def _give(admin: Wire, right: Right, names: Names) -> None:
+    resource = {
+        ResourceType.TOPIC: names.topic,
+        ResourceType.GROUP: names.group,
+        ResourceType.TRANSACTIONAL_ID: names.transactional_id,
+        ResourceType.CLUSTER: CLUSTER,
+    }[right.kind]
+    if right.permission is Permission.DENY:
+        _allow(admin, right.user, right.kind, resource, Operation.ALL)
+    if right.pattern is PatternType.PREFIXED:
+        resource = resource[:-2]
+    _allow(admin, right.user, right.kind, resource, right.operation, right.permission, right.pattern)
+
+
+def _allow(
+    admin: Wire,
+    user: str,
+    kind: ResourceType,
+    name: str,
+    operation: Operation,
+    permission: Permission = Permission.ALLOW,
+    pattern: PatternType = PatternType.LITERAL,
+) -> None:
+    creation = AclCreation(
+        resource_type=kind,
+        resource_name=name,
+        resource_pattern_type=pattern,
+        principal=f"User:{user}",
+        host="*",
+        operation=operation,
+        permission_type=permission,
+    )
+    answer = admin.ask(CreateAclsRequest(creations=[creation]), 3, CreateAclsResponse)
+    assert [result.error_code for result in answer.results] == [0]
+
+
+def _acl_count(admin: Wire) -> int:
+    request = DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    answer = admin.ask(request, 3, DescribeAclsResponse)
+    assert answer.error_code == 0
+    return sum(len(resource.acls) for resource in answer.resources)
+
+
+def _listed(wire: Wire, names: Names) -> tuple[bool, bool]:
+    topics = wire.ask(MetadataRequest(topics=None), 12, MetadataResponse).topics
+    groups = wire.ask(ListGroupsRequest(), 4, ListGroupsResponse).groups
+    return names.topic in {t.name for t in topics}, names.group in {g.group_id for g in groups}

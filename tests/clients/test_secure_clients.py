@@ -1,0 +1,207 @@
+"""Real clients against listeners with TLS and log-ins: those who may get in do, the others learn why not."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from oncestream import Broker
+from oncestream.broker.security.users import add_user_offline
+from oncestream.client.admin import NewTopic, create_topics
+from oncestream.client.cluster import Cluster
+from oncestream.client.settings import ClientSettings
+from tests.certificates import Certificates, Pair
+from tests.clients.secure import PYTHON_CLIENTS, Access, RefusedClientError, RoundTrip, by_ours
+from tests.java_tools import KafkaTools
+
+USER = "alice"
+PASSWORD = "correct horse, battery=staple"
+VALUES = [f"value {number}" for number in range(10)]
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+CONFIGS = "kafka.admin.ConfigCommand"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """One that listens for everything, one that wants certificates of clients, and two with bad ones of their own."""
+
+    open: Broker
+    mutual: Broker
+    expired: Broker
+    other_host: Broker
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Brokers]:
+    def start(name: str, pair: Pair, **settings: object) -> Broker:
+        folder = tmp_path_factory.mktemp(name)
+        add_user_offline(folder, USER, PASSWORD)
+        files = {"tls_certificate": pair.certificate, "tls_key": pair.key}
+        broker = Broker(folder, listen=listen, sasl_mechanisms=mechanisms, **files, **settings)
+        return stack.enter_context(broker)
+
+    listen = ",".join(f"{protocol}://127.0.0.1:0" for protocol in PROTOCOLS)
+    mechanisms = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+    with ExitStack() as stack:
+        yield Brokers(
+            start("open", certificates.server),
+            start("mutual", certificates.server, tls_client_ca=certificates.ca, tls_client_auth="required"),
+            start("expired", certificates.expired_server),
+            start("other-host", certificates.other_host_server),
+        )
+
+
+@pytest.fixture
+def access(brokers: Brokers, certificates: Certificates) -> Access:
+    """The good way in."""
+    bootstrap = brokers.open.bootstrap_servers_of("SASL_SSL")
+    return Access(bootstrap, certificates, user=USER, password=PASSWORD)
+
+
+@pytest.fixture(params=PYTHON_CLIENTS)
+def round_trip(request: pytest.FixtureRequest) -> RoundTrip:
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    return PYTHON_CLIENTS[request.param]
+
+
+NUMBERS = itertools.count()
+
+
+def new_topic(broker: Broker) -> str:
+    topic = f"secure-{next(NUMBERS)}"
+    cluster = Cluster(ClientSettings.of(broker.bootstrap_servers_of("PLAINTEXT")))
+    create_topics(cluster, [NewTopic(topic, 1)])
+    cluster.close()
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism"),
+    [
+        ("SASL_SSL", "SCRAM-SHA-512"),
+        ("SASL_SSL", "SCRAM-SHA-256"),
+        ("SASL_SSL", "PLAIN"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-256"),
+        ("SSL", ""),
+    ],
+)
+def test_clients_work_through_every_secure_listener(
+    protocol: str, mechanism: str, round_trip: RoundTrip, brokers: Brokers, access: Access
+) -> None:
+    bootstrap = brokers.open.bootstrap_servers_of(protocol)
+    way = replace(access, bootstrap=bootstrap, protocol=protocol, mechanism=mechanism)
+    assert round_trip(way, new_topic(brokers.open), VALUES) == VALUES
+
+
+def test_clients_work_with_a_certificate_of_their_own(
+    round_trip: RoundTrip, brokers: Brokers, access: Access, certificates: Certificates
+) -> None:
+    bootstrap = brokers.mutual.bootstrap_servers_of("SSL")
+    way = replace(access, bootstrap=bootstrap, protocol="SSL", pair=certificates.alice)
+    assert round_trip(way, new_topic(brokers.mutual), VALUES) == VALUES
+
+
+WRONG_LOGINS = {"wrong password": {"password": "wrong"}, "unknown user": {"user": "nobody"}}
+
+
+@pytest.mark.parametrize("wrong", WRONG_LOGINS.values(), ids=WRONG_LOGINS.keys())
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_clients_are_told_that_their_log_in_is_wrong(
+    wrong: dict[str, str], mechanism: str, round_trip: RoundTrip, brokers: Brokers, access: Access
+) -> None:
+    topic = new_topic(brokers.open)
+    with pytest.raises(RefusedClientError, match=r"(?i)wrong user name or password"):
+        round_trip(replace(access, mechanism=mechanism, **wrong), topic, VALUES)
+    assert by_ours(access, topic, VALUES) == VALUES
+
+
+@pytest.mark.parametrize(
+    ("broker", "reason"),
+    [("expired", r"(?i)expired|verify failed|connection"), ("other_host", r"(?i)host|ip address|verify|connection")],
+)
+def test_clients_do_not_trust_an_expired_certificate_or_one_of_another_host(
+    broker: str, reason: str, round_trip: RoundTrip, brokers: Brokers, access: Access
+) -> None:
+    server: Broker = getattr(brokers, broker)
+    way = replace(access, bootstrap=server.bootstrap_servers_of("SASL_SSL"))
+    with pytest.raises(RefusedClientError, match=reason):
+        round_trip(way, "events", VALUES)
+    plain = replace(access, bootstrap=server.bootstrap_servers_of("SASL_PLAINTEXT"), protocol="SASL_PLAINTEXT")
+    assert by_ours(plain, new_topic(server), VALUES) == VALUES
+
+
+@pytest.mark.parametrize("client", ["none", "stranger", "expired_alice"])
+def test_clients_without_a_good_certificate_are_refused(
+    client: str, round_trip: RoundTrip, brokers: Brokers, access: Access, certificates: Certificates
+) -> None:
+    pair = None if client == "none" else getattr(certificates, client)
+    way = replace(
+        access, bootstrap=brokers.mutual.bootstrap_servers_of("SSL"), protocol="SSL", pair=pair
+    )
+    with pytest.raises(RefusedClientError, match=r"(?i)ssl|tls|certificate|connection|unreachable"):
+        round_trip(way, "events", VALUES)
+    good = replace(way, pair=certificates.alice)
+    assert by_ours(good, new_topic(brokers.mutual), VALUES) == VALUES
+
+
+@pytest.mark.java
+def test_javas_tools_work_through_tls_and_scram_and_are_told_what_is_wrong(
+    kafka_tool: KafkaTools, brokers: Brokers, access: Access, certificates: Certificates, tmp_path: Path
+) -> None:
+    def run(way: Access, tool: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
+        file = tmp_path / "client.properties"
+        file.write_text(way.java_properties)
+        server = ("--bootstrap-server", way.bootstrap, "--command-config", str(file))
+        done = kafka_tool(tool, *server, *arguments, stdin=stdin)
+        return done.returncode, done.stdout + done.stderr
+
+    topic = new_topic(brokers.open)
+    for mechanism in ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"):
+        code, told = run(replace(access, mechanism=mechanism), TOPICS, "--list")
+        assert (code, topic in told.split()) == (0, True), told
+    lines = "".join(f"{value}\n" for value in VALUES)
+    code, told = run(access, PRODUCER, "--topic", topic, stdin=lines)
+    assert code == 0, told
+    assert by_ours(access, topic, []) == VALUES
+    code, told = run(access, CONSUMER, "--topic", topic, "--from-beginning", "--max-messages", "10")
+    assert (code, told.splitlines()[: len(VALUES)]) == (0, VALUES), told
+
+    code, told = run(replace(access, password="wrong"), TOPICS, "--list")
+    assert code == 1
+    assert "wrong user name or password" in told
+    mutual = replace(access, bootstrap=brokers.mutual.bootstrap_servers_of("SSL"), protocol="SSL")
+    assert run(replace(mutual, pair=certificates.alice), TOPICS, "--list")[0] == 0
+    for broker in (brokers.expired, brokers.other_host):
+        code, told = run(replace(access, bootstrap=broker.bootstrap_servers_of("SASL_SSL")), TOPICS, "--list")
+        assert code == 1
+        assert "SslAuthenticationException" in told
+    assert by_ours(access, topic, []) == VALUES
+
+
+@pytest.mark.java
+def test_javas_tools_set_and_show_passwords(
+    kafka_tool: KafkaTools, brokers: Brokers, access: Access, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(access.java_properties)
+    common = ("--bootstrap-server", access.bootstrap, "--command-config", str(file), "--entity-type", "users")
+    config = "SCRAM-SHA-256=[iterations=4096,password=sea]"
+    done = kafka_tool(CONFIGS, *common, "--entity-name", "carol", "--alter", "--add-config", config)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = kafka_tool(CONFIGS, *common, "--entity-name", "carol", "--describe")
+    assert "SCRAM-SHA-256=iterations=4096" in told.stdout
+    topic = new_topic(brokers.open)
+    for mechanism in ("SCRAM-SHA-256", "PLAIN"):
+        way = replace(access, user="carol", password="sea", mechanism=mechanism)
+        assert by_ours(way, topic, ["one"])
+    with pytest.raises(RefusedClientError):
+        by_ours(replace(access, user="carol", password="sea"), topic, ["one"])
