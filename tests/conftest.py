@@ -6,8 +6,7 @@ import gc
 import resource
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -102,19 +101,14 @@ def bootstrap(target: Target) -> str:
     return target.bootstrap_servers
 
 
-@dataclass(frozen=True, slots=True)
-class Secured:
-    """A running single node where clients log in by SCRAM-SHA-512 and only `admin` may do everything."""
+class Secured(NamedTuple):
+    """A running single node where clients log in by SCRAM-SHA-512 and only `admin` may do everything.
+
+    `settings_of(user)`: what a client needs beside the bootstrap servers to log in.
+    """
 
     bootstrap_servers: str
-
-    def settings_of(self, user: str) -> dict[str, str]:
-        return {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": user,
-            "sasl.password": PASSWORDS[user],
-        }
+    settings_of: Callable[[str], dict[str, str]]
 
 
 @pytest.fixture(scope="session")
@@ -129,20 +123,29 @@ def secured_embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secur
     with Broker(
         folder, sasl_mechanisms="SCRAM-SHA-512", authorization=True, super_users="User:admin"
     ) as broker:
-        yield Secured(broker.bootstrap_servers)
+        yield Secured(broker.bootstrap_servers, scram_settings)
 
 
 @pytest.fixture(scope="session")
 def secured_apache(java: None) -> Iterator[Secured]:
     """One node of Apache Kafka with an authorizer, for the whole run; mark the test `java`."""
     with ApacheKafka(users=PASSWORDS, super_users=("admin",)) as kafka:
-        yield Secured(kafka.bootstrap_servers)
+        yield Secured(kafka.bootstrap_servers, kafka.client_settings)
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.java)])
 def secured(request: pytest.FixtureRequest) -> Secured:
     """Users admin (who may do everything), alice, bob and carol, on the embedded broker and on Apache Kafka."""
     return cast("Secured", request.getfixturevalue(f"secured_{request.param}"))
+
+
+def scram_settings(user: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": user,
+        "sasl.password": PASSWORDS[user],
+    }
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -667,3 +667,35 @@ class NoSuchPipeline(OncestreamError):
     cause = "pipeline {name!r} has committed nothing on this cluster"
     suggestion = "check the name: `oncestream pipeline list` shows those that have; or run it first"
     exit_code = 5
+
+
+class BadFault(OncestreamError):
+    """A fault that cannot be injected as asked."""
+
+    cause = "the fault cannot be injected: {reason}"
+    suggestion = "{advice}"
+    exit_code = 2
+
+
+class FaultDidNotHappen(OncestreamError):
+    """No request met the fault that was set up for it."""
+
+    cause = "{fault} met {hits} of {wanted} requests within {seconds} s"
+    suggestion = "check that the program under test sends that request, and to the address of the proxy"
+    exit_code = 6
+
+
+class ProxyFailed(OncestreamError):
+    """The fault proxy met what it does not understand."""
+
+    cause = "the fault proxy failed: {reason}"
+    suggestion = "let only plain Kafka connections (PLAINTEXT or SASL_PLAINTEXT) go through it"
+    exit_code = 6
+
+
+class ProcessNotThere(OncestreamError):
+    """A process that was to be killed, frozen or thawed is not running."""
+
+    cause = "process {pid} cannot be sent {signal}: {reason}"
+    suggestion = "check that it is running still, and that it is yours"
+    exit_code = 5

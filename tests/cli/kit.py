@@ -48,6 +48,11 @@ class Command:
         assert self._first_line.startswith(READY), self.end()
         return self._first_line.removeprefix(READY).strip()
 
+    def read_line(self) -> str:
+        """The next line; the test's own timeout is the deadline, since lines may wait in this side's buffer."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oncestream.client.acls import Acl, create_acls
 from oncestream.client.admin import delete_records, delete_topics
 from oncestream.client.cluster import Cluster
-from oncestream.client.lag import PartitionLag, group_lags, total_records
+from oncestream.client.lag import PartitionLag, _Count, group_lags, total_records
 from oncestream.client.offsets import LATEST, Committed, commit_offsets, list_offsets
 from oncestream.client.reading import read_range
 from oncestream.client.settings import ClientSettings
@@ -19,7 +19,9 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.writing import Writer
 from oncestream.errors import NotAuthorized
 from oncestream.records.compression import Codec
+from oncestream.records.records import Record, build_batch
 from oncestream.wire.acl_codes import Operation, PatternType, ResourceType
+from oncestream.wire.messages.fetch import PartitionData
 from tests.client.kit import Driver, new_name, new_topic, numbered, rows_of, values_in, wait_until, write
 from tests.conftest import Secured
 
@@ -171,6 +173,15 @@ def test_partitions_are_summed_up(cluster: Cluster) -> None:
     lags = group_lags(cluster, group, read_bytes_max=1000)
     assert [lag.records for lag in lags.values()] == list(range(20))
     assert total_records(lags) == sum(range(20))
+
+
+def test_batches_that_compaction_thinned_are_counted_by_what_is_left_in_them() -> None:
+    first = build_batch([Record(at, at * 10, b"k", b"v") for at in (1, 7, 9)], base_offset=0, last_offset=11)
+    second = build_batch([Record(at, 500, b"k", b"v") for at in (13, 19)], base_offset=12, last_offset=19)
+    emptied = build_batch([], base_offset=20, last_offset=24)
+    count = _Count(position=4, end=25)
+    count.take(PartitionData(records=bytes(first + second + emptied)))
+    assert (count.records, count.rest, count.oldest_ms) == (4, 0, 70)
 
 
 STEPS = st.lists(

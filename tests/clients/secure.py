@@ -43,6 +43,7 @@ class Access:
     user: str = ""
     password: str = ""
     pair: Pair | None = None
+    patience_ms: int = 30_000  # of clients that try again and again
 
     @property
     def options(self) -> dict[str, str]:
@@ -80,7 +81,7 @@ class Access:
 
     @property
     def java_properties(self) -> str:
-        lines = [f"security.protocol={self.protocol}", "default.api.timeout.ms=20000"]
+        lines = [f"security.protocol={self.protocol}"]
         if self.protocol.endswith("SSL"):
             lines += ["ssl.truststore.type=PEM", f"ssl.truststore.location={self.certificates.ca}"]
         if self.protocol.startswith("SASL"):
@@ -128,10 +129,11 @@ def by_confluent(access: Access, topic: str, values: Sequence[str]) -> list[str]
 
 def by_kafka_python(access: Access, topic: str, values: Sequence[str]) -> list[str]:
     try:
-        with closing(KafkaProducer(**access.python_options)) as producer:
+        options = {**access.python_options, "bootstrap_timeout_ms": access.patience_ms}
+        with closing(KafkaProducer(**options)) as producer:
             for value in values:
                 producer.send(topic, value.encode(), partition=0).get(TIMEOUT_S)
-        with closing(KafkaConsumer(**access.python_options)) as consumer:
+        with closing(KafkaConsumer(**options)) as consumer:
             consumer.assign([PythonPartition(topic, 0)])
             consumer.seek_to_beginning()
             read: list[str] = []
@@ -146,9 +148,13 @@ def by_kafka_python(access: Access, topic: str, values: Sequence[str]) -> list[s
 
 def by_aiokafka(access: Access, topic: str, values: Sequence[str]) -> list[str]:
     async def work() -> list[str]:
-        async with AIOKafkaProducer(**access.python_options) as producer:
+        producer = AIOKafkaProducer(**access.python_options)
+        try:
+            await producer.start()
             for value in values:
                 await producer.send_and_wait(topic, value.encode(), partition=0)
+        finally:
+            await producer.stop()
         async with AIOKafkaConsumer(**access.python_options) as consumer:
             consumer.assign([TopicPartition(topic, 0)])
             await consumer.seek_to_beginning()
@@ -161,7 +167,8 @@ def by_aiokafka(access: Access, topic: str, values: Sequence[str]) -> list[str]:
 
 
 def by_ours(access: Access, topic: str, values: Sequence[str]) -> list[str]:
-    cluster = Cluster(ClientSettings.of(access.bootstrap, access.options))
+    options = {**access.options, "default.api.timeout.ms": str(access.patience_ms)}
+    cluster = Cluster(ClientSettings.of(access.bootstrap, options))
     try:
         writer = Writer(cluster, producer=None)
         with closing(writer):

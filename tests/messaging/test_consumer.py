@@ -29,7 +29,9 @@ from tests.messaging.kit import new_topic, take, until_deadline, values
 
 def test_a_loop_reads_every_record_in_order(bootstrap: str) -> None:
     topic = _topic_with(bootstrap, 1_500)
-    with Consumer(topic, group=new_name("group"), bootstrap_servers=bootstrap, deserializer=from_text) as consumer:
+    with Consumer(
+        topic, group=new_name("group"), bootstrap_servers=bootstrap, deserializer=from_text
+    ) as consumer:
         read = list(itertools.islice(consumer, 1_500))
     assert [record.value for record in read] == [str(number) for number in range(1_500)]
     assert [record.offset for record in read] == list(range(1_500))
@@ -100,10 +102,10 @@ def test_none_is_an_error_without_a_position_until_one_is_sought(bootstrap: str)
             with pytest.raises(NoPosition, match=f"group '{group}' has no position in {topic}-0"):
                 take(consumer, 1)
         consumer.seek(topic, 0, 3)
-        assert take(consumer, 1)[0].offset == 3
+        assert next(consumer).offset == 3
         consumer.commit()
     with _consumer(bootstrap, topic, group=group, start="none") as again:
-        assert take(again, 1)[0].offset in (4, 5)
+        assert next(again).offset == 4
 
 
 def test_seek_goes_forth_and_back_and_forgets_what_was_read_ahead(bootstrap: str) -> None:
@@ -178,7 +180,9 @@ def test_a_rebalance_tells_both_members_and_may_commit(bootstrap: str) -> None:
     first.close()
 
 
-@pytest.mark.parametrize("protocol", [{"partition.assignment.strategy": "cooperative-sticky"}, {"group.protocol": "consumer"}])
+@pytest.mark.parametrize(
+    "protocol", [{"partition.assignment.strategy": "cooperative-sticky"}, {"group.protocol": "consumer"}]
+)
 def test_incremental_rebalances_read_every_record_once(bootstrap: str, protocol: dict[str, str]) -> None:
     topic, group = _topic_with(bootstrap, 40, partitions=4), new_name("group")
     seen: list[tuple[int, int]] = []
@@ -209,7 +213,9 @@ def test_a_record_that_cannot_be_read_is_named_and_can_be_skipped(bootstrap: str
     with _consumer(bootstrap, topic, deserializer=from_json) as consumer:
         assert take(consumer, 1)[0].value == {"n": 0}
         for _ in range(2):
-            with pytest.raises(BadRecord, match=f"value of the record at offset 1 of {topic}-0 cannot be read: JSON"):
+            with pytest.raises(
+                BadRecord, match=f"value of the record at offset 1 of {topic}-0 cannot be read: JSON"
+            ):
                 take(consumer, 1)
         consumer.seek(topic, 0, 2)
         assert take(consumer, 1)[0].value == {"n": 2}
@@ -219,7 +225,9 @@ def test_a_tombstone_is_none_whatever_the_deserializer(embedded: Any) -> None:
     topic = new_topic(embedded.bootstrap_servers)
     with Producer(embedded.bootstrap_servers) as producer:
         producer.send(topic, None, key="k")
-    with _consumer(embedded.bootstrap_servers, topic, deserializer=from_json, key_deserializer=from_text) as consumer:
+    with _consumer(
+        embedded.bootstrap_servers, topic, deserializer=from_json, key_deserializer=from_text
+    ) as consumer:
         (record,) = take(consumer, 1)
     assert (record.key, record.value) == ("k", None)
 
@@ -290,7 +298,12 @@ def test_a_consumer_lives_through_a_restart_of_the_broker(tmp_path: Path) -> Non
 
 
 def test_wrong_parameters_are_told() -> None:
-    for wrong in ({"start": "begin"}, {"commit": "never"}, {"isolation": "serializable"}, {"poll_records_max": 0}):
+    for wrong in (
+        {"start": "begin"},
+        {"commit": "never"},
+        {"isolation": "serializable"},
+        {"poll_records_max": 0},
+    ):
         with pytest.raises(BadSetting, match=next(iter(wrong))):
             Consumer("topic", group="g", bootstrap_servers="127.0.0.1:1", **wrong)  # type: ignore[arg-type]
     with pytest.raises(BadSetting, match="group"):
@@ -342,4 +355,3 @@ def _join(consumer: Consumer) -> None:
         assert consumer.poll(0.1) == []
         if consumer.assignment():
             return
-

@@ -42,9 +42,17 @@ def test_a_record_arrives_with_all_that_was_given(bootstrap: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [("ä", "ä".encode()), (b"\x00", b"\x00"), ({"a": [1, "ö"]}, '{"a": [1, "ö"]}'.encode()), ([], b"[]"), (None, None)],
+    [
+        ("ä", "ä".encode()),
+        (b"\x00", b"\x00"),
+        ({"a": [1, "ö"]}, '{"a": [1, "ö"]}'.encode()),
+        ([], b"[]"),
+        (None, None),
+    ],
 )
-def test_str_bytes_and_json_are_written_by_themselves(embedded: Any, value: Any, written: bytes | None) -> None:
+def test_str_bytes_and_json_are_written_by_themselves(
+    embedded: Any, value: Any, written: bytes | None
+) -> None:
     topic = new_topic(embedded.bootstrap_servers)
     with Producer(embedded.bootstrap_servers) as producer:
         producer.send(topic, value, key="k")
@@ -54,7 +62,9 @@ def test_str_bytes_and_json_are_written_by_themselves(embedded: Any, value: Any,
 def test_what_cannot_be_written_is_refused_at_once(embedded: Any) -> None:
     topic = new_topic(embedded.bootstrap_servers)
     with Producer(embedded.bootstrap_servers) as producer:
-        with pytest.raises(CannotSerialize, match=f"the value for {topic} cannot be written: it is of type float"):
+        with pytest.raises(
+            CannotSerialize, match=f"the value for {topic} cannot be written: it is of type float"
+        ):
             producer.send(topic, 1.5)
         with pytest.raises(CannotSerialize, match="the key"):
             producer.send(topic, "v", key=object())
@@ -65,7 +75,9 @@ def test_what_cannot_be_written_is_refused_at_once(embedded: Any) -> None:
 
 def test_a_serializer_of_ones_own(embedded: Any) -> None:
     topic = new_topic(embedded.bootstrap_servers)
-    with Producer(embedded.bootstrap_servers, serializer=to_json, key_serializer=lambda n: b"%d" % n) as producer:
+    with Producer(
+        embedded.bootstrap_servers, serializer=to_json, key_serializer=lambda n: b"%d" % n
+    ) as producer:
         producer.send(topic, 1.5, key=7)
     (record,) = read_all(embedded.bootstrap_servers, topic, 1)
     assert (record.key, record.value) == (b"7", b"1.5")
@@ -122,7 +134,9 @@ def test_a_failed_delivery_is_raised_by_the_next_call(bootstrap: str) -> None:
     topic = new_topic(bootstrap, cleanup_policy="compact")  # takes no record without a key
     producer = Producer(bootstrap)
     producer.send(topic, "no key")
-    with pytest.raises(DeliveryFailed, match=f"a record for {topic} .partition 0. was not delivered: .*INVALID_RECORD"):
+    with pytest.raises(
+        DeliveryFailed, match=f"a record for {topic} .partition 0. was not delivered: .*INVALID_RECORD"
+    ):
         producer.flush()
     producer.flush()  # told once
     producer.send(topic, "a key", key="k")
@@ -155,7 +169,10 @@ def test_a_failed_delivery_that_on_delivery_took_is_not_raised(embedded: Any) ->
 
 def test_a_record_that_is_too_large_is_refused_at_once(embedded: Any) -> None:
     topic = new_topic(embedded.bootstrap_servers)
-    with Producer(embedded.bootstrap_servers) as producer, pytest.raises(RequestRefused, match="MSG_SIZE_TOO_LARGE"):
+    with (
+        Producer(embedded.bootstrap_servers) as producer,
+        pytest.raises(RequestRefused, match="MSG_SIZE_TOO_LARGE"),
+    ):
         producer.send(topic, b"x" * 2_000_000)
 
 
@@ -164,7 +181,9 @@ def test_a_full_buffer_makes_send_wait_and_loses_nothing(embedded: Any) -> None:
     with Producer(embedded.bootstrap_servers, buffer_bytes_max=20_000) as producer:
         for number in range(500):
             producer.send(topic, f"{number:01000}")
-    assert [int(value) for value in values(read_all(embedded.bootstrap_servers, topic, 500))] == list(range(500))
+    assert [int(value) for value in values(read_all(embedded.bootstrap_servers, topic, 500))] == list(
+        range(500)
+    )
 
 
 def test_a_buffer_that_stays_full_is_an_error(tmp_path: Any) -> None:
@@ -206,7 +225,9 @@ def test_a_partition_that_is_not_there_is_an_error(embedded: Any) -> None:
         producer.send(topic, "v", partition=7)
 
 
-@pytest.mark.parametrize("topic", ["", "a b", "/apps", "/apps/pump:", "/a//b:c", "x" * 250, "..", "/../etc:passwd"])
+@pytest.mark.parametrize(
+    "topic", ["", "a b", "/apps", "/apps/pump:", "/a//b:c", "x" * 250, "..", "/../etc:passwd"]
+)
 def test_a_bad_name_of_a_topic_is_refused(embedded: Any, topic: str) -> None:
     with Producer(embedded.bootstrap_servers) as producer, pytest.raises(BadStreamName):
         producer.send(topic, "v")
@@ -223,7 +244,9 @@ def test_what_is_not_ordered_is_not_idempotent_and_needs_no_name(embedded: Any) 
     with Producer(embedded.bootstrap_servers, ordered=False) as producer:
         for number in range(100):
             producer.send(topic, str(number))
-    assert {int(value) for value in values(read_all(embedded.bootstrap_servers, topic, 100))} == set(range(100))
+    assert {int(value) for value in values(read_all(embedded.bootstrap_servers, topic, 100))} == set(
+        range(100)
+    )
     with pytest.raises(BadSetting, match="always keeps the order"):
         Producer(embedded.bootstrap_servers, ordered=False, name="n")
 

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 import oncestream as once
+from oncestream.client.acls import Acl, AclFilter, create_acls, delete_acls
+from oncestream.client.admin import create_topics
+from oncestream.client.cluster import Cluster
+from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import BadStreamName, NoSuchStream
+from oncestream.spark.progress import PROGRESS_TOPIC
 from oncestream.spark.selection import Assigned, Selection, TopicPattern, Topics, selection_of
 from oncestream.streams.stream import Stream
+from oncestream.wire.acl_codes import Operation, PatternType, ResourceType
+from tests.conftest import Secured
 from tests.spark.sink_kit import committed, load, new_name, rows, texts
 from tests.spark.source_kit import Log
+from tests.streams.kit import consume, produce
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,6 +99,32 @@ def test_rows_go_to_the_topics_that_their_column_names_and_bad_names_become_dead
     assert texts(embedded_log.bootstrap, pump.path.topic("warning")) == ["by kafka", "by stream", "warning"]
     (dead,) = committed(embedded_log.bootstrap, f"{name}.dead")
     assert "/bad path" in dead.header("error")
+
+
+def test_a_pipeline_of_a_user_needs_the_rights_that_the_documentation_lists(
+    spark: SparkSession, secured_embedded: Secured, tmp_path: Path
+) -> None:
+    bootstrap, alice = secured_embedded.bootstrap_servers, secured_embedded.settings_of("alice")
+    pump = Stream(f"/spark/{new_name('secured')}", bootstrap, secured_embedded.settings_of("admin"))
+    pump.create(produce="u:alice", consume="u:alice")
+    pump.create_topic("warning")
+    produce(bootstrap, pump.path.topic("warning"), ["a"], alice)
+    cluster = Cluster(ClientSettings.of(bootstrap, secured_embedded.settings_of("admin")))
+    create_topics(cluster, [PROGRESS_TOPIC], exist_ok=True)
+    rights = [
+        Acl(ResourceType.TOPIC, PROGRESS_TOPIC.name, PatternType.LITERAL, "User:alice", operation)
+        for operation in (Operation.READ, Operation.WRITE, Operation.DESCRIBE)
+    ]
+    create_acls(cluster, rights)
+    name = f"{pump.path.prefix}copy"
+    pipeline = once.pipeline(source=f"{pump.path}:warning", sink=f"{pump.path}:out", name=name)(
+        lambda rows: rows.select("value")
+    )
+    pipeline.run(spark, bootstrap_servers=bootstrap, settings=alice, checkpoint=tmp_path, trigger="once")
+    assert consume(bootstrap, pump.path.topic("out"), f"{pump.path.prefix}reader", 1, alice) == ["a"]
+    assert [(cursor.group, cursor.records) for cursor in pump.cursors(name)] == [(name, 0)]
+    delete_acls(cluster, [AclFilter(ResourceType.TOPIC, PROGRESS_TOPIC.name)])
+    cluster.close()
 
 
 def test_a_sink_in_a_stream_that_is_not_there_is_a_clear_error(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 
 from oncestream.client.cluster import Cluster
-from oncestream.errors import DescriptorUnreadable, StreamChanged
+from oncestream.errors import DescriptorUnreadable, StreamChanged, TooManyStreams
+from oncestream.streams import descriptor_log
 from oncestream.streams.attributes import StreamAttributes
 from oncestream.streams.descriptor import Descriptor, State, decode
 from oncestream.streams.descriptor_log import erase_descriptor, read_snapshot, write_descriptor
@@ -65,6 +66,15 @@ def test_the_newest_record_of_a_stream_counts_until_it_is_erased(cluster: Cluste
     assert known.find(first.path) == read_snapshot(cluster).find(first.path) == second
     erase_descriptor(cluster, first.path, known)
     assert read_snapshot(cluster).find(first.path) is None
+
+
+def test_a_topic_that_somebody_else_has_filled_is_not_read_for_ever(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_descriptor(cluster, a_descriptor(new_path()), read_snapshot(cluster))
+    monkeypatch.setattr(descriptor_log, "RECORDS_MAX", 0)
+    with pytest.raises(TooManyStreams, match=descriptor_log.TOPIC):
+        read_snapshot(cluster)
 
 
 def test_who_writes_over_a_change_that_he_has_not_seen_is_told_and_the_change_stays(cluster: Cluster) -> None:

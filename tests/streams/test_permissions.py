@@ -18,6 +18,7 @@ from oncestream.streams.descriptor_log import TOPIC
 from oncestream.streams.names import StreamPath
 from oncestream.streams.permissions import acls_of
 from oncestream.streams.stream import Stream
+from oncestream.streams.topics import topics_to_make
 from oncestream.wire.acl_codes import Operation, PatternType, Permission, ResourceType
 from tests.conftest import Secured
 from tests.streams.kit import TIMEOUT_S, consume, new_path, produce, soon
@@ -130,6 +131,21 @@ def test_users_may_do_what_the_stream_says_and_others_get_the_error_a_client_und
             users.stream(user).edit(ttl_s=1)
         with pytest.raises(NotAuthorized):
             users.stream(user).delete()
+
+
+def test_a_user_who_may_see_no_stream_can_still_use_plain_topics(users: Users, admin: Cluster) -> None:
+    users.stream("admin").create()
+    everyone = AclFilter(ResourceType.TOPIC, TOPIC)
+    hidden = delete_acls(admin, [everyone])
+    client = Cluster(ClientSettings.of(users.secured.bootstrap_servers, users.secured.settings_of("bob")))
+    try:
+        soon(lambda: describe_acls(admin, everyone), lambda rules: not rules)
+        with pytest.raises(NotAuthorized, match=TOPIC):
+            soon(lambda: topics_to_make(client, [f"{users.path}:warning"]), lambda _: False)
+        assert topics_to_make(client, ["orders.dead"]) == []
+    finally:
+        create_acls(admin, hidden)
+        client.close()
 
 
 def test_a_permission_that_is_changed_is_given_and_taken_away(users: Users, admin: Cluster) -> None:

@@ -60,6 +60,11 @@ def test_a_stream_can_be_made_like_another_one(make: MakeStream) -> None:
     assert copy.info().attributes == model.info().attributes.replaced({"default_partitions": 5})
 
 
+def test_a_stream_cannot_be_like_one_that_is_not_there(make: MakeStream) -> None:
+    with pytest.raises(NoSuchStream, match="/tests/ghost"):
+        make(like="/tests/ghost")
+
+
 def test_a_stream_is_made_once_and_is_a_leaf(make: MakeStream, bootstrap: str) -> None:
     path = new_path()
     make(path)
@@ -161,6 +166,20 @@ def test_a_creation_that_broke_off_is_not_seen_and_is_finished_by_the_next(
     with pytest.raises(NoSuchStream):
         stream.info()
     assert stream.create(ttl_s=70).attributes.ttl_s == 70
+
+
+def test_a_change_that_broke_off_is_finished_by_the_same_call_again(
+    make: MakeStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = make(ttl_s=60)
+    stream.create_topic("warning")
+    with monkeypatch.context() as patched:
+        patched.setattr(lifecycle, "alter_topic_configs", _break_off)
+        with pytest.raises(HalfWay):
+            stream.edit(ttl_s=70)
+    assert stream.topic_info("warning").strays == {"retention.ms": "60000", "segment.ms": "6000"}
+    stream.edit(ttl_s=70)
+    assert topic_soon(stream, "warning", retention_ms="70000").strays == {}
 
 
 def test_a_deletion_that_broke_off_is_finished_by_the_next(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from oncestream.broker.security.acls import CLUSTER_NAME
 from oncestream.broker.security.operations import all_operations
-from oncestream.broker.security.principal import ANONYMOUS, Principal
+from oncestream.broker.security.principal import ANONYMOUS, Principal, host_of
 from oncestream.broker.security.refusals import refusal
 from oncestream.wire.acl_codes import Operation, ResourceType
 
@@ -61,7 +61,7 @@ class Call:
     @property
     def host(self) -> str:
         """The client's address, without its port."""
-        return self.peer.rpartition(":")[0].strip("[]")
+        return host_of(self.peer)
 
     def may(
         self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME, *, quiet: bool = False

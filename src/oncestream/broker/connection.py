@@ -24,6 +24,7 @@ logger = logging.getLogger("oncestream.broker")
 
 FRAME_BYTES_MIN: Final = 8  # the shortest request header
 LOGIN_LIMITS: Final = (1, 64 * 1024, 1)  # smallest and largest frame, requests at once
+REFUSED_SECONDS: Final = 0.1  # between telling a client that it may not come in and the end of its connection
 UNRESERVED_BYTES_MAX: Final = 64 * 1024  # a larger frame needs room in the broker's budget before it is read
 _ALLOCATION_BYTES_MAX: Final = 1024 * 1024  # ahead of what was received; beyond it the buffer doubles
 _UNSENT_CHUNKS_MAX: Final = 64  # answers collected before they are sent, so that one send carries many
@@ -222,12 +223,7 @@ class Connection:
     def _parse(self, data: memoryview, end: int) -> int:
         host, slots = self._host, self._slots
         used = 0
-        while (
-            end - used >= 4
-            and len(slots) < self._requests_max
-            and not self.blocked
-            and not self.muted
-        ):
+        while end - used >= 4 and len(slots) < self._requests_max and not self.blocked and not self.muted:
             size = _LENGTH.unpack_from(data, used)[0]
             if not self._frame_bytes_min <= size <= self._frame_bytes_max:
                 allowed = f"{self._frame_bytes_min} to {self._frame_bytes_max}"

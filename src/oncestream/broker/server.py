@@ -13,6 +13,7 @@ from oncestream.broker.connection import Connection
 from oncestream.broker.dispatch import Dispatcher
 from oncestream.broker.listeners import Listener, Plan, open_listener
 from oncestream.broker.node import Node
+from oncestream.broker.security.principal import host_of
 from oncestream.broker.security.sasl import Login
 from oncestream.broker.security.tls import ServerTls, TlsConnection
 from oncestream.broker.security.users import ensure_login_secret
@@ -143,7 +144,7 @@ class Server:
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        login = Login(self._node.catalog, listener.mechanisms) if listener.mechanisms else None
+        login = self._login(listener, peer) if listener.mechanisms else None
         if listener.protocol.uses_tls:
             assert self._tls is not None
             context = self._tls.context
@@ -151,6 +152,11 @@ class Server:
         else:
             connection = Connection(sock, peer, self, listener.address, login)
         self._connections.add(connection)
+
+    def _login(self, listener: Listener, peer: str) -> Login:
+        audit = self._node.audit
+        told = None if audit is None else partial(audit.login_failed, host_of(peer))
+        return Login(self._node.catalog, listener.mechanisms, told)
 
     def _sweep(self) -> None:
         """Closes connections that are idle, or stuck in the middle of a request or an answer."""

@@ -52,8 +52,8 @@ def consume(
     ] = None,
 ) -> None:
     """Print the records of topics, and end where they end."""
-    if follow and to == "end":
-        raise BadArgument(name="--to end", reason="--follow has no end")
+    if follow and to is not None and not to.startswith("offset:"):
+        raise BadArgument(name=f"--to {to}", reason="with --follow the end is offset:N, or there is none")
     formatted = record_format(format_ or ("value" if call.output is Output.TABLE else call.output))
     start = parse_position("--from", from_ or ("committed" if group else "earliest"), STARTS)
     end = None if to is None else parse_position("--to", "latest" if to == "end" else to, ENDS)
@@ -142,8 +142,6 @@ def _ends(
     read_committed: bool,
 ) -> dict[TopicPartition, int | None]:
     """What is there now, unless more is awaited: then the end that was asked for, or none."""
-    if follow and (end is None or end.kind is Kind.OFFSET):
-        return dict.fromkeys(partitions, None if end is None else end.value)
     if follow:
-        raise BadArgument(name="--to time", reason="with --follow the end is offset:N or not given")
+        return dict.fromkeys(partitions, None if end is None else end.value)
     return dict(offsets_at(cluster, partitions, end or Position(Kind.LATEST), read_committed=read_committed))

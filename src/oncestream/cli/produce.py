@@ -18,11 +18,15 @@ from oncestream.cli.command import Call, command, topic_names
 from oncestream.cli.output import Output
 from oncestream.cli.produce_input import Message, Parse, line_parser, parse_json
 from oncestream.cli.sending import Sender
+from oncestream.client.cluster import Cluster
+from oncestream.client.inspection import OPEN, known_transactions
 from oncestream.errors import BadArgument, BadInput
 from oncestream.streams.names import parse_topic
 
 SHOW_EVERY: Final = 500
 WAIT_S_MAX: Final = 0.1
+VISIBLE_WAIT_S: Final = 10.0
+VISIBLE_POLL_S: Final = 0.01
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -97,6 +101,8 @@ def produce(
     began = time.monotonic()
     with _opened(file) as lines, _progress() as advance:
         skipped = _send_all(sender, lines, rules, _pace(rate), advance)
+    if sender.transactions:
+        _wait_visible(call.cluster, sender.transactional_id)
     _summarize(call, sender, skipped, time.monotonic() - began)
 
 
@@ -153,6 +159,15 @@ def _send_all(
         sent = f"{sender.delivered} records were written before it"
         raise BadInput(line=wrong[0], reason=wrong[1], sent=sent) from None
     return skipped
+
+
+def _wait_visible(cluster: Cluster, transactional_id: str) -> None:
+    """A commit is answered before readers can see it; who runs `consume` next expects to."""
+    deadline = time.monotonic() + VISIBLE_WAIT_S
+    while time.monotonic() < deadline:
+        if all(each.state not in OPEN for each in known_transactions(cluster, [transactional_id]).values()):
+            return
+        time.sleep(VISIBLE_POLL_S)
 
 
 def _pace(rate: float | None) -> Callable[[int], None]:

@@ -29,6 +29,7 @@ class Sender:
         transaction_timeout_ms: int,
     ) -> None:
         self._size = transaction_size
+        self.transactional_id = f"oncestream-produce-{uuid.uuid4()}"
         self._timeout_s = max(DELIVERY_TIMEOUT_MS, transaction_timeout_ms) / 1000
         own: dict[str, Any] = {
             "linger.ms": 5,
@@ -37,7 +38,7 @@ class Sender:
         }
         if transaction_size is not None:
             own |= {
-                "transactional.id": f"oncestream-produce-{uuid.uuid4()}",
+                "transactional.id": self.transactional_id,
                 "transaction.timeout.ms": transaction_timeout_ms,
                 "message.timeout.ms": min(DELIVERY_TIMEOUT_MS, transaction_timeout_ms),
             }

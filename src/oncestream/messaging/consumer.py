@@ -82,8 +82,16 @@ class Consumer:
 
     def poll(self, timeout_s: float = STEP_S) -> list[Record]:
         """The records that are there, or that come first within the time; at most `poll_records_max`."""
-        self._held.finish()
+        self.finish()
         self.fill(timeout_s)
+        return self.take_all()
+
+    def finish(self) -> None:
+        """The program is through with all that it was handed out."""
+        self._held.finish()
+
+    def take_all(self) -> list[Record]:
+        """What was read already: never waits."""
         return list(iter(self._reader.pop, None))
 
     def take(self) -> Record | None:

@@ -136,11 +136,11 @@ class Producer:
     def begin(self, consumer: Consumer | None = None) -> None:
         """The first step of `transaction`, for programs that cannot use `with`."""
         self._raise_troubles()
-        self._require_transactions("a transaction").begin(consumer)
+        self.require_transactions("a transaction").begin(consumer)
 
     def commit(self, consumer: Consumer | None = None) -> None:
         """The last step of `transaction`. If it raises, the transaction is aborted, but for CommitUnknown."""
-        transactions = self._require_transactions("commit")
+        transactions = self.require_transactions("commit")
         try:
             self.flush()
         except BaseException as error:
@@ -150,20 +150,26 @@ class Producer:
 
     def abort(self, reason: BaseException) -> None:
         """The last step of a `transaction` that failed because of `reason`."""
-        self._require_transactions("abort").abort(reason)
+        self.require_transactions("abort").abort(reason)
         self._failed.clear()  # what an abort throws away is no failed delivery
 
     def commit_offsets(self, consumer: Consumer) -> None:
         """Inside a transaction: adds the consumer's position to it. RebalancedMeanwhile ends in an abort."""
-        self._require_transactions("commit_offsets").commit_offsets(consumer)
+        self.require_transactions("commit_offsets").commit_offsets(consumer)
 
     def settle(self, timeout_s: float = FLUSH_TIMEOUT_S) -> bool:
         """After CommitUnknown: whether that transaction was committed; asks until it is known."""
-        return self._require_transactions("settle").settle(timeout_s)
+        return self.require_transactions("settle").settle(timeout_s)
 
     def poll(self, timeout_s: float = 0) -> None:
         """Lets `on_delivery` be called, for a program that sends seldom."""
-        self._client.poll(timeout_s)
+        if not self._is_closed:
+            self._client.poll(timeout_s)
+
+    @property
+    def waiting(self) -> int:
+        """Records, and reports of deliveries, that are still on their way."""
+        return 0 if self._is_closed else len(self._client)
 
     def close(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Flushes. A record that could not be delivered is raised here at the latest."""
@@ -269,7 +275,8 @@ class Producer:
             told = f" (and {others} more)" if others else ""
             raise DeliveryFailed(**{**first.facts, "others": told}) from first.__cause__
 
-    def _require_transactions(self, what: str) -> Transactions:
+    def require_transactions(self, what: str) -> Transactions:
+        """Its transactions; ClientMisused where it has none."""
         if self._is_closed or self._transactions is None:
             reason = "it is closed" if self._is_closed else "the producer has no transactional_id"
             raise ClientMisused(what=what, reason=reason)

@@ -15,7 +15,7 @@ from oncestream.messaging.settings import Access
 from oncestream.streams.names import StreamPath, display_name, is_whole_stream, parse_topic
 from oncestream.streams.topics import ensure_topic
 
-APPEARS_S: Final = 5.0  # a topic that was just made is not known everywhere at once
+APPEARS_S: Final = 3.0  # a topic that was just made is not known everywhere at once
 PAUSE_S: Final = 0.05
 PARTITIONS_AGE_S: Final = 60.0
 _PASSES: Final = frozenset({KafkaError.LEADER_NOT_AVAILABLE, *UNKNOWN})

@@ -158,8 +158,8 @@ def _fetch(cluster: Cluster, position: int) -> memoryview:
         raise_if_error(told.error_code, HERE)
         data = told.responses[0].partitions[0]
         raise_if_error(data.error_code, HERE)
-        if not data.records:
-            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{HERE}: nothing at offset {position} yet")
+        if not data.records or parse_header(data.records).size_bytes > len(data.records):
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{HERE}: no batch at offset {position} yet")
 
     told = _ask_leader(cluster, request, FetchResponse, check)
     return memoryview(told.responses[0].partitions[0].records or b"")
@@ -197,5 +197,5 @@ def _exists(cluster: Cluster) -> bool:
 def _make_topic(cluster: Cluster) -> None:
     """On first use. Everyone may read what streams there are."""
     if not _exists(cluster):
-        create_topics(cluster, [NewTopic(TOPIC, 1, configs={"cleanup.policy": "compact"})], exist_ok=True)
         let_everyone_read(cluster, TOPIC)
+        create_topics(cluster, [NewTopic(TOPIC, 1, configs={"cleanup.policy": "compact"})], exist_ok=True)

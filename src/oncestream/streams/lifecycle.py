@@ -110,7 +110,9 @@ def edit(cluster: Cluster, path: StreamPath, given: AttributeNames, *, on_progre
         newest = read_snapshot(cluster).find(path)
         if newest is None or newest.state is not State.READY or newest.attributes == attributes:
             return
-        attributes = newest.attributes  # of somebody who changed it meanwhile, and whose work we may have undone
+        attributes = (
+            newest.attributes
+        )  # of somebody who changed it meanwhile, and whose work we may have undone
 
 
 def delete(cluster: Cluster, path: StreamPath, *, dry_run: bool, on_progress: Progress | None) -> Deletion:

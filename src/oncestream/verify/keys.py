@@ -76,7 +76,7 @@ def _part(text: str, whole: str) -> tuple[bool, _Reader]:
     """Whether it needs headers, and how to read it."""
     word, colon, rest = text.partition(":")
     if text in ("key", "value"):
-        return False, lambda _, rows: rows.column(text).to_pylist()  # type: ignore[no-any-return]
+        return False, lambda _, rows: rows.column(text).to_pylist()
     if text == "position":
         return False, _positions
     if word == "header" and rest:

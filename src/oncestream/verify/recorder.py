@@ -197,6 +197,12 @@ class RecordedConsumer:
             self._tell(Kind.POLL, tuple(records))
         return records
 
+    def commit(self) -> None:
+        """Commits its positions for its group, outside of transactions."""
+        places = [confluent_kafka.TopicPartition(*at, offset) for at, offset in self.positions().items()]
+        if places:
+            self.client.commit(offsets=places, asynchronous=False)
+
     def positions(self) -> dict[TopicPartition, int]:
         """The offsets to read next, of partitions where that is known."""
         return {at: offset for at, offset in self._positions.items() if offset >= 0}

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from oncestream.broker.apis import APIS
+from oncestream.records.records import Record, build_batch
 from oncestream.wire.api import ApiKey
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.schema import Message, Struct, StructType, struct_classes
@@ -21,6 +22,7 @@ CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 TRANSACTIONAL_ID: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 REFUSALS: Final = frozenset({TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID})
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+NOT_TOLD: Final = -(2**31)
 
 Body = dict[str, Any]
 
@@ -58,15 +60,24 @@ class Case(NamedTuple):
         return found  # type: ignore[no-any-return]
 
 
-def codes_in(message: Struct) -> Iterator[ErrorCode]:
+def codes_in(answer: Struct) -> Iterator[ErrorCode]:
     """Every error code of an answer, wherever it stands."""
+    return (ErrorCode(code) for code in _fields(answer, "error_code"))
+
+
+def operations_in(answer: Struct) -> Iterator[int]:
+    """The bit fields by which an answer tells what the sender may do, if it does."""
+    return (field for field in _fields(answer, "authorized_operations") if field != NOT_TOLD)
+
+
+def _fields(message: Struct, suffix: str) -> Iterator[int]:
     for field in type(message).__fields__:
         value = getattr(message, field)
-        if field.endswith("error_code"):
-            yield ErrorCode(value)
+        if field.endswith(suffix):
+            yield value
         for inner in value if isinstance(value, list) else [value]:
             if isinstance(inner, Struct):
-                yield from codes_in(inner)
+                yield from _fields(inner, suffix)
 
 
 def _make(cls: StructType, values: Mapping[str, Any]) -> Struct:
@@ -98,8 +109,6 @@ def _produce(n: Names, *, by_id: bool = False, transactional: bool = False) -> B
 
 
 def _transactional() -> bytes:
-    from oncestream.records.records import Record, build_batch
-
     return bytes(
         build_batch([Record(0, 1, None, b"x")], producer_id=987_654, producer_epoch=0, transactional=True)
     )
@@ -117,7 +126,7 @@ def _config(kind: int, name: str, *, incremental: bool) -> Body:
     return {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}]}
 
 
-def _acl_filter(prefix: str = "") -> Body:
+def _acl_filter() -> Body:
     return {
         "resource_type_filter": 2,
         "resource_name_filter": "no such thing",
@@ -173,7 +182,11 @@ CASES: Final = (
         ApiKey.METADATA,
         12,
         TOPIC,
-        lambda n: {"topics": [{"name": n.topic}], "allow_auto_topic_creation": False},
+        lambda n: {
+            "topics": [{"name": n.topic}],
+            "allow_auto_topic_creation": False,
+            "include_topic_authorized_operations": True,
+        },
     ),
     Case(
         "metadata by id",
@@ -233,13 +246,32 @@ CASES: Final = (
         },
     ),
     Case("describe log dirs", ApiKey.DESCRIBE_LOG_DIRS, 4, CLUSTER, lambda n: {"topics": None}),
-    Case("describe cluster", ApiKey.DESCRIBE_CLUSTER, 1, None, lambda n: {}),
+    Case(
+        "describe cluster",
+        ApiKey.DESCRIBE_CLUSTER,
+        1,
+        None,
+        lambda n: {"include_cluster_authorized_operations": True},
+    ),
+    Case(
+        "metadata of the cluster",
+        ApiKey.METADATA,
+        10,
+        None,
+        lambda n: {"topics": [], "include_cluster_authorized_operations": True},
+    ),
     Case("describe acls", ApiKey.DESCRIBE_ACLS, 3, CLUSTER, lambda n: _acl_filter()),
     Case("create acls", ApiKey.CREATE_ACLS, 3, CLUSTER, lambda n: {"creations": [_NEW_ACL]}),
     Case("delete acls", ApiKey.DELETE_ACLS, 3, CLUSTER, lambda n: {"filters": [_acl_filter()]}),
     Case("describe quotas", ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, CLUSTER, lambda n: {"components": []}),
     Case("alter quotas", ApiKey.ALTER_CLIENT_QUOTAS, 1, CLUSTER, lambda n: {"entries": [_QUOTA]}),
-    Case("describe users", ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, CLUSTER, lambda n: {"users": None}),
+    Case(
+        "describe users",
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        0,
+        CLUSTER,
+        lambda n: {"users": [{"name": "nobody-else"}]},  # Kafka never answers the refusal of all users
+    ),
     Case(
         "alter users",
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
@@ -280,7 +312,7 @@ CASES: Final = (
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         0,
         GROUP,
-        lambda n: {"group_ids": [n.group]},
+        lambda n: {"group_ids": [n.group], "include_authorized_operations": True},
     ),
     Case(
         "join group",
@@ -315,7 +347,13 @@ CASES: Final = (
         GROUP,
         lambda n: {"group_id": n.group, "members": [{"member_id": "m"}]},
     ),
-    Case("describe groups", ApiKey.DESCRIBE_GROUPS, 5, GROUP, lambda n: {"groups": [n.group]}),
+    Case(
+        "describe groups",
+        ApiKey.DESCRIBE_GROUPS,
+        5,
+        GROUP,
+        lambda n: {"groups": [n.group], "include_authorized_operations": True},
+    ),
     Case("list groups", ApiKey.LIST_GROUPS, 4, None, lambda n: {}),
     Case(
         "offset commit",
@@ -421,9 +459,7 @@ CASES: Final = (
         1,
         CLUSTER,
         lambda n: {
-            "markers": [
-                {"producer_id": 987_654_321, "topics": [{"name": n.topic, "partition_indexes": [0]}]}
-            ]
+            "markers": [{"producer_id": 987_654_321, "topics": [{"name": n.topic, "partition_indexes": [0]}]}]
         },
     ),
     Case(

@@ -32,7 +32,7 @@ from oncestream.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from tests.broker.kit import Wire, create_topic, new_name, wait_until
-from tests.broker.security.every_api import CASES, REFUSALS, Case, Names, codes_in
+from tests.broker.security.every_api import CASES, REFUSALS, Case, Names, codes_in, operations_in
 from tests.broker.security.kit import log_in
 
 ADMIN: Final = "admin"
@@ -98,7 +98,7 @@ RIGHTS: Final = (
     Right(ResourceType.GROUP, Operation.READ, Permission.DENY),
 )
 NOBODY: Final = "nobody"
-USERS: Final = {name: PASSWORD for name in (ADMIN, NOBODY, *(right.user for right in RIGHTS))}
+USERS: Final = dict.fromkeys((ADMIN, NOBODY, *(right.user for right in RIGHTS)), PASSWORD)
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +121,9 @@ def test_every_api_has_a_case() -> None:
 def test_somebody_without_rights_is_refused(case: Case, embedded_address: str) -> None:
     with _as(embedded_address, ADMIN) as admin, _as(embedded_address, NOBODY) as wire:
         names = _make_things(admin, new_name())
-        refusals = _refusals(wire, case, names)
-        assert refusals == ({case.refused} if case.refused else set())
+        outcome = _outcome(wire, case, names)
+        assert outcome.refusals == ({case.refused} if case.refused else set())
+        assert outcome.operations <= {0}
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.label not in BY_ID], ids=lambda case: case.label)
@@ -158,7 +159,7 @@ def test_the_same_requests_are_refused_as_by_apache_kafka(embedded_address: str,
     ours, theirs = _matrix(embedded_address), _matrix(apache_address)
     differing = {key: (ours[key], theirs[key]) for key in theirs if ours[key] != theirs[key]}
     assert differing == {}
-    assert Counter(bool(codes) for codes in ours.values())[False] > len(RIGHTS)  # some were allowed
+    assert Counter(bool(outcome.refusals) for outcome in ours.values())[False] > len(RIGHTS)
 
 
 def _embedded(folder: Path) -> Iterator[str]:
@@ -184,8 +185,15 @@ def _as(address: str, user: str) -> Wire:
     return wire
 
 
-def _matrix(address: str) -> dict[tuple[str, str], frozenset[ErrorCode]]:
-    """Who is refused what, with which errors."""
+class Outcome(NamedTuple):
+    """What a request was refused with, and which operations it was told to be allowed."""
+
+    refusals: frozenset[ErrorCode]
+    operations: frozenset[int]
+
+
+def _matrix(address: str) -> dict[tuple[str, str], Outcome]:
+    """What every user is told by every request."""
     with _as(address, ADMIN) as admin:
         names = {user: _make_things(admin, f"of-{user}") for user in USERS if user != ADMIN}
         for right in RIGHTS:
@@ -193,16 +201,16 @@ def _matrix(address: str) -> dict[tuple[str, str], frozenset[ErrorCode]]:
         given = len(RIGHTS) + sum(right.permission is Permission.DENY for right in RIGHTS)
         wait_until(lambda: _acl_count(admin) >= given, 60)
     found = {}
-    for user in names:
+    for user, things in names.items():
         with _as(address, user) as wire:
             for case in (case for case in CASES if case.api not in LOGIN):
-                found[user, case.label] = frozenset(_refusals(wire, case, names[user]))
+                found[user, case.label] = _outcome(wire, case, things)
     return found
 
 
-def _refusals(wire: Wire, case: Case, names: Names) -> set[ErrorCode]:
+def _outcome(wire: Wire, case: Case, names: Names) -> Outcome:
     answer = wire.ask(case.request(names), case.version, case.answer)
-    return set(codes_in(answer)) & REFUSALS
+    return Outcome(frozenset(codes_in(answer)) & REFUSALS, frozenset(operations_in(answer)))
 
 
 def _make_things(admin: Wire, prefix: str) -> Names:

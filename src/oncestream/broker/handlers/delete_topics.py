@@ -6,6 +6,7 @@ Differs from Apache Kafka: internal topics are refused.
 from __future__ import annotations
 
 from oncestream.broker.call import Call
+from oncestream.broker.node import Topic
 from oncestream.broker.topic_names import is_internal
 from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
@@ -24,31 +25,39 @@ def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
 
 
 def _delete(want: DeleteTopicState, call: Call) -> DeletableTopicResult:
-    node = call.node
-    name, topic_id = want.name, want.topic_id
     try:
-        if name is not None and topic_id != NO_UUID:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-        if name is None:
-            name = node.topic_name(topic_id)
-            if name is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-        may_delete = call.may(Operation.DELETE, ResourceType.CLUSTER, quiet=True)
-        if not may_delete:
-            call.require(Operation.DESCRIBE, ResourceType.TOPIC, name)
-        topic = node.topics.get(name)
-        if topic is None:
+        topic = _find(want, call)
+        if is_internal(topic.name):
             raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal and cannot be deleted"
             )
-        if not may_delete:
-            call.require(Operation.DELETE, ResourceType.TOPIC, name)
-        if is_internal(name):
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal and cannot be deleted")
-        node.delete_topic(topic)
-        call.changed(ResourceType.TOPIC, name, "delete", partitions=len(topic.partitions))
+        call.node.delete_topic(topic)
+        call.changed(ResourceType.TOPIC, topic.name, "delete", partitions=len(topic.partitions))
     except KafkaError as error:
         return DeletableTopicResult(
-            name=want.name, topic_id=topic_id, error_code=error.code, error_message=error.message
+            name=want.name, topic_id=want.topic_id, error_code=error.code, error_message=error.message
         )
-    return DeletableTopicResult(name=name, topic_id=topic.id)
+    return DeletableTopicResult(name=topic.name, topic_id=topic.id)
+
+
+def _find(want: DeleteTopicState, call: Call) -> Topic:
+    """The topic, if it may be deleted; that it is there is told only to those who may see it."""
+    node = call.node
+    name, by_id = want.name, want.name is None
+    if name is not None and want.topic_id != NO_UUID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if name is None:
+        name = node.topic_name(want.topic_id)
+        if name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    may_delete_any = call.may(Operation.DELETE, ResourceType.CLUSTER, quiet=True)
+    if not may_delete_any and not by_id:
+        call.require(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    topic = node.topics.get(name)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+    if not may_delete_any:
+        call.require(Operation.DELETE, ResourceType.TOPIC, name)
+    return topic

@@ -131,7 +131,7 @@ class Audit:
         )
         self._write(durable=True)
 
-    def login_failed(self, principal: Principal, host: str, mechanism: str, reason: str) -> None:
+    def login_failed(self, host: str, reason: str) -> None:
         """Somebody could not prove to be who they say. Bounded by host: the name is whatever they sent."""
         now_ms = self._node.clock.now_ms()
         if self._may_tell(Principal("Host", host), now_ms):
@@ -139,9 +139,8 @@ class Audit:
                 {
                     "time": now_ms,
                     "event": "login",
-                    "principal": str(principal)[:NAME_LENGTH_MAX],
+                    "principal": None,
                     "host": host,
-                    "operation": mechanism,
                     "outcome": "denied",
                     "reason": reason[:NAME_LENGTH_MAX],
                     "count": 1,

@@ -15,4 +15,9 @@ class Principal(NamedTuple):
         return f"{self.kind}:{self.name}"
 
 
+def host_of(peer: str) -> str:
+    """The address of a client's HOST:PORT."""
+    return peer.rpartition(":")[0].strip("[]")
+
+
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+from collections.abc import Callable
 from typing import Final
 
 from oncestream.broker.catalog import Catalog
@@ -45,10 +46,24 @@ class LoginRefused(Exception):
 class Login:
     """One connection's way from a stranger to a user; it ends with `principal` or with `failure`."""
 
-    __slots__ = ("_catalog", "_exchange", "failure", "mechanisms", "principal", "takes_raw_tokens")
+    __slots__ = (
+        "_catalog",
+        "_exchange",
+        "_tell_refusal",
+        "failure",
+        "mechanisms",
+        "principal",
+        "takes_raw_tokens",
+    )
 
-    def __init__(self, catalog: Catalog, mechanisms: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        mechanisms: tuple[str, ...],
+        tell_refusal: Callable[[str], None] | None = None,
+    ) -> None:
         self._catalog = catalog
+        self._tell_refusal = tell_refusal
         self._exchange: _Plain | _Scram | None = None
         self.mechanisms = mechanisms
         self.takes_raw_tokens = False  # no SaslAuthenticate around them: the old way
@@ -85,6 +100,8 @@ class Login:
         """Whoever guesses passwords has to wait for each answer."""
         await asyncio.sleep(REFUSAL_DELAY_S)
         self.failure = f"log-in refused: {refusal.reason}"
+        if self._tell_refusal is not None:
+            self._tell_refusal(refusal.reason)
         raise refusal
 
 
