@@ -346,7 +346,9 @@ class BadAcl(OncestreamError):
     """An access rule that no broker could keep."""
 
     cause = "the access rule on {resource!r} is wrong: {reason}"
-    suggestion = "ANY and MATCH stand only in filters; a principal is written User:NAME, or User:* for everyone"
+    suggestion = (
+        "ANY and MATCH stand only in filters; a principal is written User:NAME, or User:* for everyone"
+    )
     exit_code = 2
 
 

@@ -71,7 +71,7 @@ class Faults:
         elif error.code() in NO_LOGIN:
             self._login = self.of(error, "login", self._servers)
         else:
-            log.warning("%s: %s", self._servers, error.str())
+            log.debug("%s: %s", self._servers, error.str())  # librdkafka has logged it, and goes on by itself
 
     def raise_login(self) -> None:
         """A login that was refused is tried again by librdkafka for good; the user must know."""

@@ -112,11 +112,12 @@ def error_answer(request: Request, error: ErrorCode) -> Message:
             reason=f"{request.api.name} version {request.version} cannot be answered with an error",
             advice="cut its connection instead",
         )
+    answer = classes.answer()
     shape = _shape(request.api, request.version)
     if shape is None:
-        return _with_error(classes.answer(), error)
-    answer = classes.answer()
-    _fill(answer, request.message(), shape.levels, error)
+        _set_error(answer, error)
+    else:
+        _fill(answer, request.message(), shape.levels, error)
     if isinstance(answer, FetchResponse) and not answer.responses:
         answer.error_code = error  # an incremental fetch, which names no partition
     return answer
@@ -146,7 +147,7 @@ def _fill(told: Struct, asked: Struct, levels: tuple[Level, ...], error: ErrorCo
         if deeper:
             _fill(entry, asked_entry, tuple(deeper), error)
         else:
-            _with_error(entry, error)
+            _set_error(entry, error)
         entries.append(entry)
 
 
@@ -155,13 +156,13 @@ def _identity(told: StructType, asked: Any) -> dict[str, Any]:
     names = [name for name in IDENTITIES if name in told.__fields__]
     if not isinstance(asked, Struct):
         return {names[0]: asked}
-    same = {name: getattr(asked, name) for name in names if name in type(asked).__fields__}
+    same: dict[str, Any] = {name: getattr(asked, name) for name in names if name in type(asked).__fields__}
     if same or not names:
         return same
     return {names[0]: next(getattr(asked, name) for name in IDENTITIES if name in type(asked).__fields__)}
 
 
-def _with_error(told: Any, error: ErrorCode) -> Any:
+def _set_error(told: Any, error: ErrorCode) -> None:
     fields = type(told).__fields__
     code = "error_code" if "error_code" in fields else "partition_error_code"
     setattr(told, code, error)
@@ -173,4 +174,3 @@ def _with_error(told: Any, error: ErrorCode) -> Any:
             setattr(told, name, value)
     if "records" in fields:
         told.records = b""
-    return told

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final, cast
+from typing import Final
 
 from oncestream.errors import BadFault, ProxyFailed
 from oncestream.wire.api import ApiKey, is_flexible, response_header_version
@@ -125,6 +125,6 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
         (length,) = _LENGTH.unpack(head)
         if not 0 <= length <= FRAME_BYTES_MAX:
             raise ProxyFailed(reason=f"a frame of {length} bytes came; is it TLS?")
-        return cast("bytes", head + await reader.readexactly(length))
+        return head + await reader.readexactly(length)
     except asyncio.IncompleteReadError:
         return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from oncestream.errors import BadFault
+from oncestream.testing.door import Door
 from oncestream.testing.error_answers import error_answer, put_error
 from oncestream.testing.frames import Request, read_frame
 from oncestream.testing.network_faults import FaultBook, NetworkFault, Trouble
@@ -53,9 +54,10 @@ class _Cut(Exception):
 class Link:
     """Two pumps, of requests and of answers; either's end is the end of both."""
 
-    def __init__(self, client: Streams, broker: Streams, traffic: Traffic) -> None:
+    def __init__(self, client: Streams, broker: Streams, door: Door, traffic: Traffic) -> None:
         self._client = client
         self._broker = broker
+        self._door = door
         self._traffic = traffic
         self._expected: deque[_Expected] = deque()
         self._silent = False
@@ -84,7 +86,7 @@ class Link:
             request = Request.of(frame)
             if request.api is not None:
                 self._traffic.seen.append(request.api)
-            await self._forward(request, self._traffic.faults.take(request))
+            await self._forward(request, self._traffic.faults.take(request, self._door))
 
     async def _forward(self, request: Request, fault: NetworkFault | None) -> None:
         trouble = fault.rule.trouble if fault else None

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from oncestream.errors import BadFault, FaultDidNotHappen
+from oncestream.testing.door import Door, Held
 from oncestream.testing.error_answers import can_fail
 from oncestream.testing.frames import Request, api_of
 from oncestream.wire.api import ApiKey
@@ -62,7 +63,7 @@ class NetworkFault:
 
     def __init__(self, rule: Rule, changed: threading.Condition) -> None:
         self.rule = rule
-        self.held: list[Request] = []
+        self.held: list[Held] = []
         self._changed = changed
         self._seen = 0
         self._hits = 0
@@ -88,6 +89,11 @@ class NetworkFault:
                 name = f"{self.rule.api.name} that {self.rule.trouble}"
                 raise FaultDidNotHappen(fault=name, hits=self._hits, wanted=hits, seconds=timeout_s)
 
+    def deliver(self) -> list[Message]:
+        """What `hold` kept reaches the broker now; what it answers, which nobody else hears."""
+        kept, self.held = self.held, []
+        return [each.deliver() for each in kept]
+
     def takes(self, request: Request) -> bool:
         """Whether this request meets it; counts it."""
         if self.is_over or request.api is not self.rule.api or not request.is_understood:
@@ -97,8 +103,10 @@ class NetworkFault:
         self._seen += 1
         return self._seen > self.rule.skip
 
-    def hit(self) -> None:
+    def hit(self, request: Held) -> None:
         self._hits += 1
+        if self.rule.trouble is Trouble.HOLD:
+            self.held.append(request)
 
 
 class FaultBook:
@@ -120,7 +128,7 @@ class FaultBook:
                 fault.remove()
             self._faults.clear()
 
-    def take(self, request: Request) -> NetworkFault | None:
+    def take(self, request: Request, door: Door) -> NetworkFault | None:
         """The fault that this request meets. Every fault counts it, so that `skip` means what it says."""
         if not self._faults:
             return None
@@ -128,9 +136,7 @@ class FaultBook:
             taking = [fault for fault in self._faults if fault.takes(request)]
             if not taking:
                 return None
-            taking[0].hit()
-            if taking[0].rule.trouble is Trouble.HOLD:
-                taking[0].held.append(request)
+            taking[0].hit(Held(request, door))
             self._faults = [fault for fault in self._faults if not fault.is_over]
             self._changed.notify_all()
             return taking[0]

@@ -275,16 +275,11 @@ def described(wire: Wire, name: str | None = None) -> list[str]:
     return [found.resource_name for found in answer.resources for _ in found.acls]
 
 
-@pytest.fixture
-def open_to_anonymous() -> dict[str, object]:
-    return {"authorization": True, "super_users": "ANONYMOUS"}
-
-
 def test_acls_are_made_described_and_deleted_and_outlive_the_broker(
-    start_broker: StartBroker, connect: Connect, tmp_path: Path, open_to_anonymous: dict[str, object]
+    start_broker: StartBroker, connect: Connect, tmp_path: Path
 ) -> None:
     folder = tmp_path / "data"
-    broker = start_broker(data=folder, **open_to_anonymous)
+    broker = start_broker(data=folder, authorization=True, super_users="ANONYMOUS")
     wire = connect(broker.bootstrap_servers)
     assert create(wire, creation(), creation("bills"), creation("x", "alice"), creation()) == [0, 0, 42, 0]
     assert described(wire) == ["bills", "orders"]
@@ -300,7 +295,7 @@ def test_acls_are_made_described_and_deleted_and_outlive_the_broker(
     deleted = wire.ask(DeleteAclsRequest(filters=[wanted]), 3, DeleteAclsResponse).filter_results[0]
     assert [acl.resource_name for acl in deleted.matching_acls] == ["bills"]
     broker.stop()
-    again = connect(start_broker(data=folder, **open_to_anonymous).bootstrap_servers)
+    again = connect(start_broker(data=folder, authorization=True, super_users="ANONYMOUS").bootstrap_servers)
     assert described(again) == ["orders"]
     assert described(again, "nothing") == []
 

@@ -220,7 +220,7 @@ def test_quotas_are_set_found_and_removed(wire: Wire) -> None:
         ({"ip": "127.0.0.1", "user": "u"}, {"producer_byte_rate": 1.0}),
     ],
 )
-def test_a_wrong_quota_is_refused(wire: Wire, entity: dict[str, str | None], ops: dict[str, float]) -> None:
+def test_a_wrong_quota_is_refused(wire: Wire, entity: dict[str, str | None], ops: dict[str, Any]) -> None:
     assert alter(wire, entity, **ops) == ErrorCode.INVALID_REQUEST
 
 
