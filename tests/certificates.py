@@ -67,9 +67,7 @@ class _Authority:
             self._builder(self._name, self._key.public_key(), DAY)
             .add_extension(constraints, critical=True)
             .add_extension(usage, critical=True)
-            .add_extension(
-                x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
-            )
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         self.pem = made.public_bytes(serialization.Encoding.PEM)

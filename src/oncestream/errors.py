@@ -701,3 +701,19 @@ class ProcessNotThere(OncestreamError):
     cause = "process {pid} cannot be sent {signal}: {reason}"
     suggestion = "check that it is running still, and that it is yours"
     exit_code = 5
+
+
+class RecordsMissing(OncestreamError):
+    """A topic does not have the records that a test waits for."""
+
+    cause = "topic {topic!r} was read for {seconds} s: {reason} committed records"
+    suggestion = "check that they were sent, and that their transactions were committed"
+    exit_code = 6
+
+
+class Unexpected(OncestreamError):
+    """A command met what nobody thought of."""
+
+    cause = "this should not happen: {kind}: {reason}"
+    suggestion = "please report it, with what the same command prints when {variable}=1 is set"
+    exit_code = 1

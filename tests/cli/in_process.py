@@ -41,7 +41,7 @@ class Cli:
             out.flush()
             err.flush()
         assert isinstance(code, int)
-        told = [part.buffer.getvalue().decode() for part in (out, err)]  # type: ignore[attr-defined]
+        told = [part.buffer.getvalue().decode() for part in (out, err)]
         return Ended(code, *told)
 
     def ok(self, *arguments: str, stdin: str | bytes = "") -> str:

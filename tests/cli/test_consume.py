@@ -19,7 +19,7 @@ from tests.cli.kit import TIMEOUT_S, Command
 @pytest.fixture
 def topic(cli: Cli, name: str) -> str:
     """Two partitions; three records in the first, at the times 1000, 2000 and 3000; one in the second."""
-    cli.ok("topic", "create", name, "--partitions", "2")
+    cli.ok("topic", "create", name, "--partitions", "2", "-c", "retention.ms=-1")
     lines = [f'{{"value": "{n}", "key": "k{n}", "partition": 0, "timestamp": {n}000}}' for n in (1, 2, 3)]
     cli.ok(
         "produce",

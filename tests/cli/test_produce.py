@@ -22,7 +22,7 @@ def values(cli: Cli, topic: str, *options: str) -> list[str]:
 
 @pytest.fixture
 def topic(cli: Cli, name: str) -> str:
-    cli.ok("topic", "create", name, "--partitions", "2")
+    cli.ok("topic", "create", name, "--partitions", "2", "-c", "retention.ms=-1")
     return name
 
 

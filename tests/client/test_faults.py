@@ -18,21 +18,22 @@ from oncestream.client.transactions import Transactions, idempotent_producer
 from oncestream.client.writing import Writer
 from oncestream.errors import BrokerUnreachable, CommitUnknown
 from oncestream.testing.apache_kafka import ApacheKafka, free_ports
+from oncestream.testing.network_faults import ALWAYS
+from oncestream.testing.proxy import FaultProxy
 from oncestream.wire.api import ApiKey
 from tests.client.kit import confluent_read, new_name, new_topic, numbered, read_all, rows_of, values_in
-from tests.client.proxy import ProxiedCluster, Proxy
 
 SMALL = 2_000
 
 
 @pytest.fixture
-def proxy(bootstrap: str) -> Iterator[Proxy]:
-    with Proxy(bootstrap) as running:
+def proxy(bootstrap: str) -> Iterator[FaultProxy]:
+    with FaultProxy(bootstrap) as running:
         yield running
 
 
-def test_a_commit_whose_answer_is_lost_is_found_to_have_taken_place(proxy: Proxy) -> None:
-    cluster = ProxiedCluster(proxy)
+def test_a_commit_whose_answer_is_lost_is_found_to_have_taken_place(proxy: FaultProxy) -> None:
+    cluster = Cluster(ClientSettings.of(proxy.bootstrap_servers))
     here, group, name = TopicPartition(new_topic(cluster), 0), new_name("group"), new_name()
     transactions = Transactions(cluster, name, 60_000)
     first = transactions.start()
@@ -41,8 +42,9 @@ def test_a_commit_whose_answer_is_lost_is_found_to_have_taken_place(proxy: Proxy
     writer.write(here, rows_of(numbered(10)))
     writer.flush()
     transactions.commit_offsets(group, {here: Committed(10, "m")})
-    proxy.cut_answer_of(ApiKey.END_TXN)
+    lost = proxy.cut_after(ApiKey.END_TXN)
     following = transactions.commit()
+    assert lost.hits == 1
     assert proxy.requests.count(ApiKey.END_TXN) >= 2
     assert following > first
     assert read_all(cluster, here) == numbered(10)
@@ -51,16 +53,16 @@ def test_a_commit_whose_answer_is_lost_is_found_to_have_taken_place(proxy: Proxy
 
 
 def test_a_commit_whose_answer_never_comes_is_unknown_and_the_offsets_tell(
-    proxy: Proxy, bootstrap: str
+    proxy: FaultProxy, bootstrap: str
 ) -> None:
-    cluster = ProxiedCluster(proxy, {"default.api.timeout.ms": "500"})
+    cluster = Cluster(ClientSettings.of(proxy.bootstrap_servers, {"default.api.timeout.ms": "500"}))
     calm = Cluster(ClientSettings.of(bootstrap))
     here, group, name = TopicPartition(new_topic(calm), 0), new_name("group"), new_name()
     Transactions(calm, name, 60_000).start()
     transactions = Transactions(cluster, name, 60_000)
     transactions.start()
     transactions.commit_offsets(group, {here: Committed(10, "m")})
-    proxy.cut_answer_of(ApiKey.END_TXN, times=10_000)
+    proxy.cut_after(ApiKey.END_TXN, times=ALWAYS)
     with pytest.raises(CommitUnknown, match=name):
         transactions.commit()
     Transactions(calm, name, 60_000).start()
@@ -69,26 +71,28 @@ def test_a_commit_whose_answer_never_comes_is_unknown_and_the_offsets_tell(
     calm.close()
 
 
-def test_a_fence_abort_whose_answer_is_lost_is_asked_for_again(proxy: Proxy) -> None:
-    cluster = ProxiedCluster(proxy)
+def test_a_fence_abort_whose_answer_is_lost_is_asked_for_again(proxy: FaultProxy) -> None:
+    cluster = Cluster(ClientSettings.of(proxy.bootstrap_servers))
     here, name = TopicPartition(new_topic(cluster), 0), new_name()
     transactions = Transactions(cluster, name, 60_000)
     first = transactions.start()
     transactions.commit_offsets(new_name("group"), {here: Committed(1)})
-    proxy.cut_answer_of(ApiKey.INIT_PRODUCER_ID)
+    lost = proxy.cut_after(ApiKey.INIT_PRODUCER_ID)
     assert transactions.fence_abort() > first
+    assert lost.hits == 1
     transactions.commit_offsets(new_name("group"), {here: Committed(1)})
     transactions.commit()
     cluster.close()
 
 
-def test_a_write_whose_answer_is_lost_is_not_doubled(proxy: Proxy) -> None:
-    cluster = ProxiedCluster(proxy)
+def test_a_write_whose_answer_is_lost_is_not_doubled(proxy: FaultProxy) -> None:
+    cluster = Cluster(ClientSettings.of(proxy.bootstrap_servers))
     topic = new_topic(cluster, 3)
     writer = Writer(cluster, producer=idempotent_producer(cluster), request_bytes_max=SMALL)
     places = [TopicPartition(topic, each) for each in range(3)]
     for start in range(0, 1000, 50):
-        proxy.cut_answer_of(ApiKey.PRODUCE)
+        proxy.clear()
+        proxy.cut_after(ApiKey.PRODUCE)
         for here in places:
             writer.write(
                 here, rows_of(numbered(1000, f"{here.partition}-")[start : start + 50]), batch_bytes_max=SMALL
@@ -100,8 +104,10 @@ def test_a_write_whose_answer_is_lost_is_not_doubled(proxy: Proxy) -> None:
     cluster.close()
 
 
-def test_a_read_goes_on_after_its_connection_was_cut(proxy: Proxy) -> None:
-    cluster = ProxiedCluster(proxy, {"fetch.max.bytes": "1", "max.partition.fetch.bytes": "1"})
+def test_a_read_goes_on_after_its_connection_was_cut(proxy: FaultProxy) -> None:
+    cluster = Cluster(
+        ClientSettings.of(proxy.bootstrap_servers, {"fetch.max.bytes": "1", "max.partition.fetch.bytes": "1"})
+    )
     topic = new_topic(cluster, 2)
     here, there = TopicPartition(topic, 0), TopicPartition(topic, 1)
     for start in range(0, 100, 10):
@@ -111,12 +117,14 @@ def test_a_read_goes_on_after_its_connection_was_cut(proxy: Proxy) -> None:
         writer.flush()
     found: list[str] = []
     for batch in read_range(cluster, here, 0, 100):
-        proxy.cut_answer_of(ApiKey.FETCH)
+        proxy.clear()
+        proxy.cut_after(ApiKey.FETCH)
         found += values_in([batch])
     assert found == numbered(100)
     both: dict[TopicPartition, list[str]] = {here: [], there: []}
     for partition, batch in read_many(cluster, {here: (0, 100), there: (0, 100)}):
-        proxy.cut_answer_of(ApiKey.FETCH)
+        proxy.clear()
+        proxy.cut_after(ApiKey.FETCH)
         both[partition] += values_in([batch])
     assert both == {here: numbered(100), there: numbered(100, "w")}
     cluster.close()

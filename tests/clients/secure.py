@@ -88,7 +88,9 @@ class Access:
             kind = "plain.PlainLoginModule" if self.mechanism == "PLAIN" else "scram.ScramLoginModule"
             module = f"org.apache.kafka.common.security.{kind}"
             lines += [f"sasl.mechanism={self.mechanism}"]
-            lines += [f'sasl.jaas.config={module} required username="{self.user}" password="{self.password}";']
+            lines += [
+                f'sasl.jaas.config={module} required username="{self.user}" password="{self.password}";'
+            ]
         if self.pair is not None:
             lines += ["ssl.keystore.type=PEM", f"ssl.keystore.location={self.pair.both}"]
         return "\n".join(lines) + "\n"
@@ -108,13 +110,13 @@ def by_confluent(access: Access, topic: str, values: Sequence[str]) -> list[str]
     producer = confluent_kafka.Producer(settings)
     for value in values:
         producer.produce(topic, value.encode(), partition=0)
-    deadline = time.monotonic() + TIMEOUT_S
+    started = time.monotonic()
+    deadline = started + TIMEOUT_S
     while len(producer) and time.monotonic() < deadline:
         producer.poll(0.05)
-        told = [error for error in errors if error.code() != confluent_kafka.KafkaError._ALL_BROKERS_DOWN]
-        if told:
+        if errors and time.monotonic() > started + access.patience_ms / 1000:
             producer.purge()
-            raise RefusedClientError(told[0].str())
+            raise RefusedClientError("; ".join(error.str() for error in errors))
     consumer = confluent_kafka.Consumer({**settings, "group.id": f"group-{topic}"})
     with closing(consumer):
         consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,10 +50,10 @@ class Brokers:
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Brokers]:
-    def start(name: str, pair: Pair, **settings: object) -> Broker:
+    def start(name: str, pair: Pair, **settings: Any) -> Broker:
         folder = tmp_path_factory.mktemp(name)
         add_user_offline(folder, USER, PASSWORD)
-        files = {"tls_certificate": pair.certificate, "tls_key": pair.key}
+        files: dict[str, Any] = {"tls_certificate": pair.certificate, "tls_key": pair.key}
         broker = Broker(folder, listen=listen, sasl_mechanisms=mechanisms, **files, **settings)
         return stack.enter_context(broker)
 
@@ -116,19 +117,26 @@ def test_clients_work_with_a_certificate_of_their_own(
     assert round_trip(way, new_topic(brokers.mutual), VALUES) == VALUES
 
 
-Refused = Callable[[Access, str], str]
+Refused = Callable[[Access, str, str], None]
 
 
 @pytest.fixture
 def refused(round_trip: RoundTrip, caplog: pytest.LogCaptureFixture) -> Refused:
-    """Sees that a client does not get in; what it tells its user, by its error or its log."""
+    """Sees that a client does not get in, and tells its user a reason, by its error or its log."""
 
-    def check(access: Access, topic: str) -> str:
+    def check(access: Access, topic: str, reason: str) -> None:
         caplog.set_level(logging.WARNING)
-        with pytest.raises(RefusedClientError) as told:
-            round_trip(replace(access, patience_ms=1_500), topic, VALUES)
-        logged = [each.getMessage() for each in caplog.records if not each.name.startswith("oncestream")]
-        return "\n".join([str(told.value), *logged])
+        for patience_ms in (
+            1_000,
+            30_000,
+        ):  # more only where the machine is slow: some clients try all the time
+            with pytest.raises(RefusedClientError) as refusal:
+                round_trip(replace(access, patience_ms=patience_ms), topic, VALUES)
+            logged = [each.getMessage() for each in caplog.records if not each.name.startswith("oncestream")]
+            told = "\n".join([str(refusal.value), *logged])
+            if re.search(reason, told):
+                return
+        pytest.fail(f"{reason!r} is not in {told!r}")
 
     return check
 
@@ -143,11 +151,10 @@ def refused(round_trip: RoundTrip, caplog: pytest.LogCaptureFixture) -> Refused:
     ids=["PLAIN, wrong password", "SCRAM, wrong password", "SCRAM, unknown user"],
 )
 def test_clients_are_told_that_their_log_in_is_wrong(
-    mechanism: str, wrong: dict[str, str], refused: Refused, brokers: Brokers, access: Access
+    mechanism: str, wrong: dict[str, Any], refused: Refused, brokers: Brokers, access: Access
 ) -> None:
     topic = new_topic(brokers.open)
-    told = refused(replace(access, mechanism=mechanism, **wrong), topic)
-    assert "wrong user name or password" in told
+    refused(replace(access, mechanism=mechanism, **wrong), topic, "wrong user name or password")
     assert by_ours(access, topic, VALUES) == VALUES
 
 
@@ -156,9 +163,11 @@ def test_clients_do_not_trust_an_expired_certificate_or_one_of_another_host(
     broker: str, refused: Refused, brokers: Brokers, access: Access
 ) -> None:
     server: Broker = getattr(brokers, broker)
-    told = refused(replace(access, bootstrap=server.bootstrap_servers_of("SASL_SSL")), "events")
-    assert "certificate verify failed" in told
-    plain = replace(access, bootstrap=server.bootstrap_servers_of("SASL_PLAINTEXT"), protocol="SASL_PLAINTEXT")
+    way = replace(access, bootstrap=server.bootstrap_servers_of("SASL_SSL"))
+    refused(way, "events", "certificate verify failed")
+    plain = replace(
+        access, bootstrap=server.bootstrap_servers_of("SASL_PLAINTEXT"), protocol="SASL_PLAINTEXT"
+    )
     assert by_ours(plain, new_topic(server), VALUES) == VALUES
 
 
@@ -168,8 +177,7 @@ def test_clients_without_a_good_certificate_are_refused(
 ) -> None:
     pair = None if client == "none" else getattr(certificates, client)
     mutual = replace(access, bootstrap=brokers.mutual.bootstrap_servers_of("SSL"), protocol="SSL")
-    told = refused(replace(mutual, pair=pair), "events")
-    assert re.search(r"(?i)alert|certificate|closed", told), told
+    refused(replace(mutual, pair=pair), "events", r"(?i)alert|certificate|closed")
     good = replace(mutual, pair=certificates.alice)
     assert by_ours(good, new_topic(brokers.mutual), VALUES) == VALUES
 
@@ -179,7 +187,7 @@ def test_clients_with_tls_at_a_listener_without_it_and_the_reverse_are_refused(
     listener: str, spoken: str, refused: Refused, brokers: Brokers, access: Access
 ) -> None:
     way = replace(access, bootstrap=brokers.open.bootstrap_servers_of(listener), protocol=spoken)
-    assert refused(way, "events")
+    refused(way, "events", r"(?i)closed|disconnected|down|eof|handshake|unable to bootstrap")
     assert by_ours(access, new_topic(brokers.open), VALUES) == VALUES
 
 

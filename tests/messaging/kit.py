@@ -32,7 +32,7 @@ def take(consumer: Consumer, count: int) -> list[Record]:
     """The next `count` records, by poll."""
     records: list[Record] = []
     for _ in until_deadline(lambda: f"{len(records)} of {count} records came"):
-        records += consumer.poll(0.2)
+        records.extend(consumer.poll(0.2))
         if len(records) >= count:
             return records
     raise AssertionError

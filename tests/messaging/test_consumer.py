@@ -22,6 +22,7 @@ from oncestream.errors import (
 )
 from oncestream.messaging.consumer import Consumer
 from oncestream.messaging.producer import Producer
+from oncestream.messaging.record import Record
 from oncestream.messaging.serializers import from_json, from_text
 from tests.client.kit import new_name
 from tests.messaging.kit import new_topic, take, until_deadline, values
@@ -40,7 +41,7 @@ def test_a_loop_reads_every_record_in_order(bootstrap: str) -> None:
 def test_poll_returns_what_is_there_but_never_more_than_asked(embedded: Any) -> None:
     topic = _topic_with(embedded.bootstrap_servers, 25)
     with _consumer(embedded.bootstrap_servers, topic, poll_records_max=10) as consumer:
-        sizes = []
+        sizes: list[int] = []
         for _ in until_deadline(lambda: str(sizes)):
             sizes.append(len(consumer.poll(1.0)))
             if sum(sizes) == 25:
@@ -142,9 +143,9 @@ def test_a_paused_partition_gives_nothing_and_loses_nothing(bootstrap: str) -> N
     with _consumer(bootstrap, topic) as consumer:
         first = next(consumer)
         consumer.pause(topic, first.partition)
-        other = []
+        other: list[Record] = []
         for _ in until_deadline(lambda: f"{len(other)} records"):
-            other += consumer.poll(0.2)
+            other.extend(consumer.poll(0.2))
             if len(other) == 20:
                 break
         assert {record.partition for record in other} == {1 - first.partition}
@@ -305,9 +306,11 @@ def test_wrong_parameters_are_told() -> None:
         {"poll_records_max": 0},
     ):
         with pytest.raises(BadSetting, match=next(iter(wrong))):
-            Consumer("topic", group="g", bootstrap_servers="127.0.0.1:1", **wrong)  # type: ignore[arg-type]
+            Consumer("topic", group="g", bootstrap_servers="127.0.0.1:1", **wrong)
     with pytest.raises(BadSetting, match="group"):
         Consumer("topic", group="", bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(BadSetting, match="topics"):
+        Consumer([], group="g", bootstrap_servers="127.0.0.1:1")
     with pytest.raises(BadSetting, match="the parameter start says that"):
         Consumer("topic", group="g", settings={"auto.offset.reset": "latest"})
 

@@ -12,9 +12,8 @@ import pytest
 
 from oncestream.errors import ClientMisused
 from oncestream.messaging import numbering
-from oncestream.messaging.numbering import NAME_HEADER, SEQUENCE_HEADER
 from oncestream.messaging.producer import Producer
-from oncestream.messaging.record import Record
+from oncestream.messaging.record import NAME_HEADER, SEQUENCE_HEADER, Record
 from tests.client.kit import new_name
 from tests.messaging.kit import new_topic, read_all
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncestream.client.admin import delete_records
+from oncestream.client.admin import create_topics, delete_records
 from oncestream.client.cluster import Cluster
 from oncestream.client.offsets import Committed, commit_offsets
 from oncestream.client.settings import ClientSettings
@@ -188,8 +189,47 @@ def test_an_output_ahead_of_the_committed_offsets_is_told(topics: Topics, cluste
     assert [(problem.kind, problem.offset) for problem in report.problems] == [("not committed", 6)]
 
 
+def test_a_running_pipeline_is_clean_at_any_moment(
+    topics: Topics, cluster: Cluster, embedded: Target
+) -> None:
+    pipeline = new_name("pipeline")
+    write(cluster, topics.input, numbered(3000))
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            driver = Driver(Cluster(topics.settings), pipeline)
+            for start in range(0, 3000, 30):
+                driver.write(topics.output, numbered(3000)[start : start + 30])
+                driver.transactions.commit_offsets(pipeline, {topics.input: Committed(start + 30)})
+                driver.transactions.commit()
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    reports: list[AuditReport] = []
+    try:
+        while not done.is_set():
+            try:
+                reports.append(topics.audit(pipeline=pipeline, input_topics=[]))
+            except AuditImpossible:  # before its first commit
+                continue
+    finally:
+        thread.join()
+    assert not failures
+    reports.append(topics.audit(pipeline=pipeline))
+    for report in reports:
+        assert report.ok, report.text()
+    assert (reports[-1].inputs, reports[-1].waiting) == (3000, 0)
+
+
 def test_of_a_pipeline_of_files_only_duplicates_are_told(topics: Topics, cluster: Cluster) -> None:
     pipeline = new_name("pipeline")
+    create_topics(cluster, [progress.PROGRESS_TOPIC], exist_ok=True)
     place = progress.progress_partition(cluster, progress.pipeline_key(pipeline))
     writer = Writer(cluster, producer=None)
     content = {"query": "q", "batch": 1, "sources": ["{}"]}

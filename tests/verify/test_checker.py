@@ -216,6 +216,16 @@ def test_markers_and_seeks_and_rebalances_are_no_skips(story: Story) -> None:
     assert story.counts(a=[(0, 1), (5, 2), (9, 3)]) == {}
 
 
+def test_a_consumer_whose_place_is_not_known_may_be_anywhere(story: Story) -> None:
+    story.committed("p", 0, 1, 2, 3)
+    story.poll("c", (0, 1))
+    story.assign("c")
+    story.poll("c", (2, 3))
+    story.seek("c", -1)
+    story.poll("c", (0, 1))
+    assert story.counts(a=[(0, 1), (1, 2), (2, 3)]) == {}
+
+
 def test_transactions_that_read_each_other_are_a_cycle_of_reads(story: Story) -> None:
     story.send("p", 0, 1, A)
     story.send("q", 0, 2, B)

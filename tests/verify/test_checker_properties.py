@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,7 +112,7 @@ def test_a_record_that_a_poll_left_out_is_a_skip(
     ]
     place = data.draw(st.sampled_from(polls))
     first, *_, last = events[place].records
-    events[place] = dataclasses.replace(events[place], records=(first, last))
+    events[place] = events[place]._replace(records=(first, last))
     assert found_in(events, model.final_logs()) == {Anomaly.POLL_SKIP}
 
 

@@ -27,21 +27,23 @@ def run_workload(
     transactions: int = 30,
     seed: int = 1,
 ) -> History:
-    """Each producer runs its transactions while a consumer reads, until that has seen the last value of each."""
+    """Each producer runs its transactions while a consumer reads, until that has seen all they committed."""
     failures: list[BaseException] = []
-    finals: dict[str, int] = {}
+    committed: dict[str, set[int]] = {}
     done = threading.Event()
 
     def produce(number: int) -> None:
         try:
             name = f"{partitions[0].topic}-p{number}"
-            finals[name] = _produce(folder, name, settings, partitions, transactions, seed + number, number)
+            committed[name] = _produce(
+                folder, name, settings, partitions, transactions, seed + number, number
+            )
         except BaseException as error:
             failures.append(error)
 
     def consume() -> None:
         try:
-            _consume(folder, settings, partitions, finals, producers, done)
+            _consume(folder, settings, partitions, committed, producers, done)
         except BaseException as error:
             failures.append(error)
 
@@ -67,10 +69,11 @@ def _produce(
     transactions: int,
     seed: int,
     number: int,
-) -> int:
-    """Answers the last value, which is committed."""
+) -> set[int]:
+    """Answers what it committed."""
     chance = random.Random(seed)
     value = number * 1_000_000
+    committed: set[int] = set()
     with HistoryWriter(folder / f"{name}.jsonl") as history:
         producer = RecordedProducer(history, name, settings, transactional_id=name)
         for each in range(transactions):
@@ -83,15 +86,16 @@ def _produce(
                 producer.abort()
             else:
                 producer.commit()
+                committed.update(range(value - RECORDS_EACH + 1, value + 1))
         producer.flush()
-    return value
+    return committed
 
 
 def _consume(
     folder: Path,
     settings: Mapping[str, Any],
     partitions: list[TopicPartition],
-    finals: Mapping[str, int],
+    committed: Mapping[str, set[int]],
     producers: int,
     done: threading.Event,
 ) -> None:
@@ -101,7 +105,10 @@ def _consume(
     with HistoryWriter(folder / f"{name}.jsonl") as history:
         consumer = RecordedConsumer(history, name, settings)
         consumer.assign(dict.fromkeys(partitions, 0))
-        while not (done.is_set() and (len(finals) < producers or seen.issuperset(finals.values()))):
-            assert time.monotonic() < deadline, "the last records did not come"
+        while not (
+            done.is_set()
+            and (len(committed) < producers or seen.issuperset(set().union(*committed.values())))
+        ):
+            assert time.monotonic() < deadline, "not all records came"
             seen.update(record.value for record in consumer.poll(100, 0.1))
         consumer.close()

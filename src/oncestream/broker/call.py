@@ -66,7 +66,7 @@ class Call:
     def may(
         self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME, *, quiet: bool = False
     ) -> bool:
-        """Whether the sender is allowed to. `quiet`: nobody asked for this resource, so a no is not audited."""
+        """Whether the sender is allowed to. `quiet`: there is another way to be allowed, so a no is not audited."""
         authorizer = self.node.authorizer
         if authorizer is None:
             return True
@@ -74,6 +74,13 @@ class Call:
         if self.node.audit is not None and (allowed or not quiet):
             self.node.audit.decided(self, operation, kind, name, allowed)
         return allowed
+
+    def sees(self, kind: ResourceType, name: str) -> bool:
+        """Whether something belongs into a list for the sender: nobody asked for it, so it is not audited."""
+        authorizer = self.node.authorizer
+        return authorizer is None or authorizer.allows(
+            self.principal, self.host, Operation.DESCRIBE, kind, name
+        )
 
     def require(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME) -> None:
         """Raises the error that Kafka gives to those who may not."""

@@ -10,11 +10,11 @@ import logging
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from oncestream.broker.outbox import Chunk, Outbox
+from oncestream.broker.host import Host
+from oncestream.broker.outbox import Chunk, Outbox, Slot
 from oncestream.broker.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -30,33 +30,6 @@ _ALLOCATION_BYTES_MAX: Final = 1024 * 1024  # ahead of what was received; beyond
 _UNSENT_CHUNKS_MAX: Final = 64  # answers collected before they are sent, so that one send carries many
 _LENGTH: Final = struct.Struct(">i")
 _TLS_HELLO: Final = 0x1603
-
-
-class Slot:
-    """The place of one answer in the order of the connection."""
-
-    __slots__ = ("chunks",)
-
-    def __init__(self) -> None:
-        self.chunks: list[Chunk] | None = None
-
-
-class Host(Protocol):
-    """What a connection needs of its server."""
-
-    receive_view: memoryview
-    frame_bytes_max: int
-    requests_in_flight_max: int
-
-    def now(self) -> float: ...
-    def call_soon(self, callback: Callable[[], None]) -> object: ...
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> object: ...
-    def on_frame(self, connection: Connection, frame: memoryview) -> None: ...
-    def on_closed(self, connection: Connection) -> None: ...
-    def reserve(self, connection: Connection, size_bytes: int) -> bool: ...
-    def release(self, size_bytes: int) -> None: ...
-    def watch_reads(self, fd: int, callback: Callable[[], None] | None) -> None: ...
-    def watch_writes(self, fd: int, callback: Callable[[], None] | None) -> None: ...
 
 
 class Connection:
@@ -342,6 +315,13 @@ class Connection:
         self._slots.clear()
         self._sock.close()
         self._host.on_closed(self)
+
+    def turn_away(self, reason: str) -> None:
+        """Reads no more. Clients miss what they were told last if the end comes along with it: so it comes later."""
+        logger.warning("client refused peer=%s reason=%s", self.peer, reason)
+        self._requests_max = 0
+        self._update_reading()
+        self._host.call_later(REFUSED_SECONDS, lambda: self.close(reason, quiet=True))
 
     def _send_last(self) -> None:
         """What was answered before the end still goes out, as far as the socket takes it."""

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from oncestream.broker.apis import APIS, Answer, Api
 from oncestream.broker.call import Call, Hangup
-from oncestream.broker.connection import FRAME_BYTES_MIN, REFUSED_SECONDS, Connection, Slot
+from oncestream.broker.connection import FRAME_BYTES_MIN, Connection
 from oncestream.broker.later import Later
 from oncestream.broker.node import Node
-from oncestream.broker.outbox import Chunk
+from oncestream.broker.outbox import Chunk, Slot
 from oncestream.broker.security.sasl import Login, LoginRefused
 from oncestream.wire.api import ApiKey
 from oncestream.wire.codec import DecodeError, decode, encode_into
@@ -80,9 +80,6 @@ class Dispatcher:
 
     def _before_login(self, connection: Connection, login: Login, frame: memoryview) -> bool:
         """Whether the frame of somebody not logged in yet goes the usual way."""
-        if login.failure is not None:
-            connection.close(login.failure)
-            return False
         if login.takes_raw_tokens:
             self._start(_finish_token(connection, connection.open_slot(), login, bytes(frame)))
             return False
@@ -169,8 +166,8 @@ async def _finish_token(connection: Connection, slot: Slot, login: Login, token:
 def _conclude(connection: Connection, login: Login) -> None:
     if login.principal is not None:
         connection.admit(login.principal)
-    elif login.failure is not None:  # some clients miss the answer if the end comes along with it
-        asyncio.get_running_loop().call_later(REFUSED_SECONDS, connection.close, login.failure)
+    elif login.failure is not None:
+        connection.turn_away(login.failure)
 
 
 def _answer(connection: Connection, slot: Slot | None, api: Api, call: Call, answer: Answer) -> None:

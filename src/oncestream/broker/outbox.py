@@ -18,6 +18,15 @@ _JOINED_BYTES_MAX: Final = 16 * 1024
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 
+class Slot:
+    """The place of one answer in the order of the connection."""
+
+    __slots__ = ("chunks",)
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] | None = None
+
+
 class Outbox:
     """A queue of chunks in front of a non-blocking socket."""
 

@@ -18,9 +18,7 @@ from oncestream.broker.settings import BrokerSettings
 logger = logging.getLogger("oncestream.broker")
 
 
-async def run_broker(
-    settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[str], None]
-) -> None:
+async def run_broker(settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[str], None]) -> None:
     """Serves from the moment `on_ready` is called with the addresses until `stop` is set; then stops cleanly."""
     plans = plan_listeners(settings)
     tls = ServerTls(settings) if settings.tls_certificate else None

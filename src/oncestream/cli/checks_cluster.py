@@ -15,7 +15,7 @@ from oncestream.client.versions import SPOKEN
 from oncestream.errors import BrokerTooOld, BrokerUnreachable, OncestreamError
 from oncestream.wire.api import ApiKey
 
-TIMEOUT_MS: Final = 5_000
+TIMEOUT_MS_MAX: Final = 5_000
 # A broker that has no users, quotas or newer groups still carries streams and pipelines.
 NEEDED: Final = frozenset(
     {
@@ -36,7 +36,8 @@ NEEDED: Final = frozenset(
 
 def cluster_checks(call: Call) -> Iterator[Check]:
     """Whether the broker answers, and whether it can do what is needed."""
-    settings = replace(call.settings, api_timeout_ms=TIMEOUT_MS, connect_timeout_ms=TIMEOUT_MS)
+    timeout_ms = min(TIMEOUT_MS_MAX, call.settings.api_timeout_ms)
+    settings = replace(call.settings, api_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms)
     cluster = Cluster(settings)
     try:
         cluster_id = cluster.cluster_id

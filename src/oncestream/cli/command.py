@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -11,10 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from oncestream.cli.output import Output, OutputOption, Row, show, show_one
+from oncestream.errors import OncestreamError, Unexpected
 
 if TYPE_CHECKING:
     from oncestream.cli.cluster import Chosen
     from oncestream.client.cluster import Cluster
+
+COMPLETION_TIMEOUT_MS: Final = 1_000
+TRACE_VARIABLE: Final = "ONCESTREAM_TRACEBACK"
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -84,6 +89,12 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
             call = Call(chosen_cluster(bootstrap, profile, command_config), output)
             try:
                 function(call, **values)
+            except (OncestreamError, BrokenPipeError, typer.Exit, typer.Abort):
+                raise
+            except Exception as error:
+                if TRACE_VARIABLE in os.environ:
+                    raise
+                raise Unexpected(kind=type(error).__name__, reason=error, variable=TRACE_VARIABLE) from error
             finally:
                 call.close()
 
@@ -99,7 +110,6 @@ def topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """For shell completion: topics of the cluster that the line names so far; none where it does not answer."""
     from oncestream.cli.cluster import chosen_cluster
     from oncestream.client.cluster import Cluster
-    from oncestream.errors import OncestreamError
 
     try:
         options = (ctx.params.get(name) for name in ("bootstrap", "profile", "command_config"))
@@ -107,9 +117,6 @@ def topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
         return [name for name in cluster.topics_matching(".*") if name.startswith(incomplete)]
     except OncestreamError:
         return []
-
-
-COMPLETION_TIMEOUT_MS: Final = 1_000
 
 
 def _common(name: str, annotation: Any, default: object = None) -> inspect.Parameter:

@@ -85,8 +85,9 @@ def _print(
     for records in receiver.batches():
         for record in records[:left]:
             sys.stdout.write(formatted(record))
-            receiver.took(record)
         sys.stdout.flush()
+        for record in records[:left]:
+            receiver.took(record)  # not before: a reader that went away has not had them
         if left is not None and (left := left - len(records)) <= 0:
             break
         if time.monotonic() > due:

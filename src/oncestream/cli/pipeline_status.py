@@ -47,8 +47,13 @@ def list_pipelines(call: Call) -> None:
     call.show([_row(call, name, each) for name, each in sorted(found.items())], COLUMNS)
 
 
-def status(call: Call, name: Annotated[str, typer.Argument(help="The pipeline's name.")]) -> None:
+def status(
+    call: Call, name: Annotated[str | None, typer.Argument(help="The pipeline's name; default: all.")] = None
+) -> None:
     """How far a pipeline is: its last batch, its lag in records and seconds, its transaction."""
+    if name is None:
+        list_pipelines(call)
+        return
     found = _find(call, [name]).get(name)
     if found is None:
         raise NoSuchPipeline(name=name)

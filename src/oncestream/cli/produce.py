@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,13 +18,13 @@ from oncestream.cli.arguments import TOPIC_HELP, pairs
 from oncestream.cli.command import Call, command, topic_names
 from oncestream.cli.output import Output
 from oncestream.cli.produce_input import Message, Parse, line_parser, parse_json
+from oncestream.cli.progress import UNKNOWN, Advance, progress
 from oncestream.cli.sending import Sender
 from oncestream.client.cluster import Cluster
 from oncestream.client.inspection import OPEN, known_transactions
 from oncestream.errors import BadArgument, BadInput
 from oncestream.streams.names import parse_topic
 
-SHOW_EVERY: Final = 500
 WAIT_S_MAX: Final = 0.1
 VISIBLE_WAIT_S: Final = 10.0
 VISIBLE_POLL_S: Final = 0.01
@@ -70,6 +71,9 @@ def produce(
     transaction_size: Annotated[
         int | None, typer.Option(min=0, help="Records of a transaction; 0: the whole input is one.")
     ] = None,
+    transactional_id: Annotated[
+        str | None, typer.Option(help="Default: a new one, under the topic's stream.")
+    ] = None,
     transaction_timeout: Annotated[
         float, typer.Option(min=1, max=900, help="Seconds that a transaction may take.")
     ] = 60,
@@ -97,9 +101,16 @@ def produce(
     if acks is Acks.ALL:
         options["enable.idempotence"] = "true"
     call.cluster.metadata([])  # a wrong address or password is told here, at once
-    sender = Sender(call.settings, options, transaction_size, round(transaction_timeout * 1000))
+    sender = Sender(
+        call.settings,
+        options,
+        transaction_size,
+        transactional_id or _new_transactional_id(rules.topic),
+        round(transaction_timeout * 1000),
+    )
     began = time.monotonic()
-    with _opened(file) as lines, _progress() as advance:
+    is_typed = file is None and sys.stdin.isatty()
+    with _opened(file) as lines, progress("records", wanted=not is_typed) as advance:
         skipped = _send_all(sender, lines, rules, _pace(rate), advance)
     if sender.transactions:
         _wait_visible(call.cluster, sender.transactional_id)
@@ -135,7 +146,7 @@ def _send_all(
     lines: Iterable[bytes],
     rules: _Rules,
     pace: Callable[[int], None],
-    advance: Callable[[int], None],
+    advance: Advance,
 ) -> int:
     """How many lines were passed over; BadInput at the first wrong one unless those are to be skipped."""
     skipped = 0
@@ -152,13 +163,19 @@ def _send_all(
                     skipped += 1
                     typer.echo(f"line {number} is passed over: {error}", err=True)
                 pace(number)
-                advance(number)
+                advance(number, UNKNOWN)
     except ValueError:
         if wrong is None:
             raise
         sent = f"{sender.delivered} records were written before it"
         raise BadInput(line=wrong[0], reason=wrong[1], sent=sent) from None
     return skipped
+
+
+def _new_transactional_id(topic: str | None) -> str:
+    """Who may write to a stream may use transactional ids that begin as its topics do."""
+    stream = (topic or "").rpartition(".")[0]
+    return f"{stream}{'.' if stream else ''}oncestream-produce-{uuid.uuid4()}"
 
 
 def _wait_visible(cluster: Cluster, transactional_id: str) -> None:
@@ -192,26 +209,6 @@ def _opened(file: Path | None) -> Iterator[BinaryIO]:
         raise BadArgument(name=f"--file {file}", reason=f"it cannot be read: {error.strerror}") from None
     with opened:
         yield opened
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int], None]]:
-    """A count and a rate on a terminal; nothing elsewhere."""
-    if not sys.stderr.isatty() or sys.stdin.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} records"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("produce", total=None)
-
-        def advance(sent: int) -> None:
-            if sent % SHOW_EVERY == 0:
-                progress.update(task, completed=sent)
-
-        yield advance
 
 
 def _summarize(call: Call, sender: Sender, skipped: int, seconds: float) -> None:

@@ -32,10 +32,8 @@ def set_(
     call: Call,
     user: User = None,
     client_id: ClientId = None,
-    produce: Annotated[float | None, typer.Option(min=1, help="Bytes per second that may be sent.")] = None,
-    consume: Annotated[
-        float | None, typer.Option(min=1, help="Bytes per second that may be fetched.")
-    ] = None,
+    produce: Annotated[int | None, typer.Option(min=1, help="Bytes per second that may be sent.")] = None,
+    consume: Annotated[int | None, typer.Option(min=1, help="Bytes per second that may be fetched.")] = None,
 ) -> None:
     """Limit a user, a client id, or a client id of a user."""
     wanted = {PRODUCER_BYTE_RATE: produce, CONSUMER_BYTE_RATE: consume}
@@ -73,7 +71,7 @@ def delete(
         raise NoSuchQuota(
             whose=", ".join(f"{kind} {name or DEFAULT}" for kind, name in whose.parts().items())
         )
-    plan = [f"remove {name}={value:g}" for name, value in values.items()]
+    plan = [f"remove {name}={value:g}" for name, value in sorted(values.items())]
     if may_go_on(plan, dry_run=dry_run, yes=yes):
         alter_quotas(call.cluster, {whose: dict.fromkeys(values)})
 

@@ -11,6 +11,7 @@ from oncestream.cli.cluster import access_to
 from oncestream.cli.record_format import Record
 from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition as Place
+from oncestream.errors import DataLost
 from oncestream.messaging.failures import KafkaError
 
 POLL_S: Final = 0.2
@@ -71,8 +72,13 @@ class Receiver:
         error = message.error()
         is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
         if error is not None and not is_end:
-            if not error.retriable():
-                raise self._faults.of(error, FETCH, str(place), self._timeout_s)
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise DataLost(
+                    offset=message.offset(), topic=place.topic, partition=place.partition, reason=error.str()
+                )
+            # librdkafka looks for the coordinator of the group that it wants named, and does without it.
+            if not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                raise self._faults.of(error, FETCH, place.topic or "the consumer", self._timeout_s)
             return False
         end = self._ranges[place].end
         if place not in self._left:

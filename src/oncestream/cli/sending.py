@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -14,7 +14,7 @@ from oncestream.client.settings import ClientSettings
 from oncestream.errors import OncestreamError
 
 DELIVERY_TIMEOUT_MS: Final = 60_000
-POLL_EVERY: Final = 1_000
+NEW_TOPIC_WAIT_MS: Final = 10_000  # then a topic that is not there is told
 PRODUCE: Final = "PRODUCE"
 
 
@@ -26,14 +26,16 @@ class Sender:
         settings: ClientSettings,
         options: dict[str, Any],
         transaction_size: int | None,
+        transactional_id: str,
         transaction_timeout_ms: int,
     ) -> None:
         self._size = transaction_size
-        self.transactional_id = f"oncestream-produce-{uuid.uuid4()}"
+        self.transactional_id = transactional_id
         self._timeout_s = max(DELIVERY_TIMEOUT_MS, transaction_timeout_ms) / 1000
         own: dict[str, Any] = {
             "linger.ms": 5,
             "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+            "topic.metadata.propagation.max.ms": NEW_TOPIC_WAIT_MS,
             "partitioner": "murmur2_random",  # as Java's producer and our pipelines
         }
         if transaction_size is not None:
@@ -65,12 +67,13 @@ class Sender:
             self.commit()
         elif self._is_open:
             self._is_open = False
-            try:
-                self._producer.abort_transaction(self._timeout_s)
-            except KafkaException:
-                return  # fenced or unreachable: the broker aborts it when its time is over
+            with suppress(
+                OncestreamError
+            ):  # fenced or unreachable: the broker aborts it when its time is over
+                self._call(self._producer.abort_transaction, self._timeout_s)
         else:
-            self._producer.flush(self._timeout_s)
+            with suppress(OncestreamError):  # the first error is the one to tell; `delivered` is right
+                self._call(self._producer.flush, self._timeout_s)
 
     def send(self, message: Message) -> None:
         """ValueError where the client does not take the message."""
@@ -84,14 +87,13 @@ class Sender:
                 self._producer.produce(topic, **self._arguments(message))
                 break
             except BufferError:
-                self._producer.poll(0.1)
+                self._call(self._producer.poll, 0.1)
                 self._raise_failure()
             except KafkaException as error:
                 self._refused(error.args[0], message)
         self._in_transaction += 1
-        if self._in_transaction % POLL_EVERY == 0:
-            self._producer.poll(0)
-            self._raise_failure()
+        self._call(self._producer.poll, 0)
+        self._raise_failure()
         if self._size and self._in_transaction >= self._size:
             self.commit()
 
@@ -108,7 +110,7 @@ class Sender:
         self._in_transaction = 0
 
     def _flush(self) -> None:
-        left = self._producer.flush(self._timeout_s)
+        left = self._call(self._producer.flush, self._timeout_s)
         self._raise_failure()
         if left:
             raise self._error(KafkaError(KafkaError._TIMED_OUT), self._subject())
@@ -143,15 +145,19 @@ class Sender:
         if self._failure is not None:
             raise self._error(*self._failure)
 
-    def _call(self, function: Any, *arguments: object) -> None:
+    def _call(self, function: Any, *arguments: object) -> Any:
         try:
-            function(*arguments)
-        except KafkaException as error:
+            return function(*arguments)
+        except (KafkaException, SystemError) as error:
+            # A fatal error that comes together with a delivery report is wrapped by Python in a SystemError.
+            told = error if isinstance(error, KafkaException) else error.__cause__
+            if not isinstance(told, KafkaException):
+                raise
             self._raise_failure()
-            raise self._error(error.args[0], self._subject()) from None
+            raise self._error(told.args[0], self._subject()) from None
 
     def _subject(self) -> str:
-        return ", ".join(sorted(self.topics)) or "the transactional id"
+        return ", ".join(sorted(self.topics)) or f"transactional id {self.transactional_id}"
 
     def _error(self, error: KafkaError, subject: str) -> OncestreamError:
         return self._faults.of(error, PRODUCE, subject, self._timeout_s)

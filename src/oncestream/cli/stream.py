@@ -9,6 +9,7 @@ import typer
 from oncestream.cli import stream_assign, stream_cursor, stream_topic
 from oncestream.cli.command import Call, command, noun
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
+from oncestream.cli.progress import progress
 from oncestream.cli.stream_path import Path, stream_of
 from oncestream.errors import BadArgument
 from oncestream.streams.attributes import AttributeNames
@@ -85,7 +86,10 @@ def create(
 ) -> None:
     """Make a stream; what is not said has its default, and permissions not given are the creator's."""
     values = locals()
-    made = stream_of(call, path).create(like=copymetafrom, adopt=adopt, **_attributes(values))
+    with progress("topics") as advance:
+        made = stream_of(call, path).create(
+            like=copymetafrom, adopt=adopt, on_progress=advance, **_attributes(values)
+        )
     call.show_one(_row(made))
 
 
@@ -111,7 +115,9 @@ def edit(
 ) -> None:
     """Change attributes of a stream and of its topics; without any: repair what differs from them."""
     values = locals()
-    call.show_one(_row(stream_of(call, path).edit(**_attributes(values))))
+    with progress("topics") as advance:
+        edited = stream_of(call, path).edit(on_progress=advance, **_attributes(values))
+    call.show_one(_row(edited))
 
 
 @command(app)
@@ -138,7 +144,8 @@ def delete(call: Call, path: Path, dry_run: DryRun = False, yes: Yes = False) ->
     plan = [f"delete topic {path}:{name} and all its records" for name in doomed.topics]
     plan.append(f"delete stream {path} and its {len(doomed.rules)} access rules")
     if may_go_on(plan, dry_run=dry_run, yes=yes):
-        stream.delete()
+        with progress("topics") as advance:
+            stream.delete(on_progress=advance)
 
 
 @command(app)

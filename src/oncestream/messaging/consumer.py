@@ -12,7 +12,7 @@ import confluent_kafka
 from confluent_kafka import KafkaException
 
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.errors import ClientMisused, OncestreamError, RebalancedMeanwhile
+from oncestream.errors import BadSetting, ClientMisused, OncestreamError, RebalancedMeanwhile
 from oncestream.messaging.assignment import Reading, kafka_offsets
 from oncestream.messaging.options import ConsumerNames, ConsumerOptions
 from oncestream.messaging.reader import STEP_S, Reader
@@ -51,11 +51,13 @@ class Consumer:
         self._access = Access.of(bootstrap_servers, self._options.settings)
         self._faults = self._access.faults()
         given = [topics] if isinstance(topics, str) else list(topics)
+        if not given:
+            raise BadSetting(name="topics", origin="the parameters", reason="it names none")
         config = self._options.config(group)
         if any(text.startswith("^") or text.endswith(":*") for text in given):
             config["topic.metadata.refresh.interval.ms"] = REGEX_REFRESH_MS  # to see topics that are new
         self._client: Any = self._access.build(confluent_kafka.Consumer, self._faults, config)
-        self._topics = Topics(self._access, self._faults, self._client.list_topics)
+        self._topics = Topics(self._access, self._faults, self._client)
         self._committed_at = time.monotonic()
         self._is_closed = False
         self._reader = Reader(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import confluent_kafka
 from confluent_kafka import KafkaException
@@ -21,6 +21,8 @@ from oncestream.errors import (
     RequestTimedOut,
     UnknownTopic,
 )
+
+T = TypeVar("T")
 
 log: Final = logging.getLogger(__name__)
 
@@ -53,6 +55,7 @@ NO_LOGIN: Final = frozenset(
     {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
 )
 AWAY: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
+FOLLOWS_FATAL: Final = frozenset({KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 LATE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT})
 
 
@@ -79,9 +82,28 @@ class Faults:
             refused, self._login = self._login, None
             raise refused
 
+    def served(self, call: Callable[[], T]) -> T:
+        """A call that runs callbacks. In front of them confluent-kafka may leave behind, and lose, the exception
+        of a fatal error, so that the call fails in Python itself; once more, and it tells what was wrong.
+        """
+        try:
+            return call()
+        except SystemError as error:
+            self._learn_fatal(error)
+            return call()
+
+    def clear(self, call: Callable[[], object]) -> None:
+        """In a callback, before anything else: the exception that was left behind comes out of the first call."""
+        try:
+            call()
+        except SystemError as error:
+            self._learn_fatal(error)
+
     def of(self, error: Any, action: str, subject: str, timeout_s: float = 0) -> OncestreamError:
         """The error to raise for what `action` on `subject` (a topic, group or id) met."""
-        if error.code() == KafkaError._FATAL and self._fatal is not None:
+        if error.fatal():
+            self._fatal = error
+        if error.code() in FOLLOWS_FATAL and self._fatal is not None:
             error = self._fatal
         code = error.code()
         if code in FENCED:
@@ -109,3 +131,7 @@ class Faults:
             yield
         except KafkaException as error:
             raise self.of(error.args[0], action, subject, timeout_s) from error
+
+    def _learn_fatal(self, error: SystemError) -> None:
+        if isinstance(error.__cause__, KafkaException):
+            self._fatal = error.__cause__.args[0]

@@ -14,11 +14,9 @@ import confluent_kafka
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import ClientMisused
 from oncestream.messaging.failures import Faults, KafkaError
-from oncestream.messaging.record import Header
+from oncestream.messaging.record import NAME_HEADER, SEQUENCE_HEADER, Header
 from oncestream.messaging.settings import Access
 
-NAME_HEADER: Final = "oncestream.producer"
-SEQUENCE_HEADER: Final = "oncestream.sequence"
 WINDOW: Final = 1_000  # records of the first look back; each further one is four times as long
 SEARCH_MAX: Final = 100_000
 TIMEOUT_S: Final = 60.0

@@ -87,9 +87,9 @@ class ProducerOptions:
             "linger.ms": self.flush_ms,
             "compression.type": self.compression,
         }
-        if self.name:
-            # Otherwise a record that failed would be missed by none, once a later one is there.
-            config["enable.gapless.guarantee"] = True
+        if self.name and not self.transactional_id:
+            # A record that was given up would be missed by none, once one with a higher number is there.
+            config["message.timeout.ms"] = 0
         if self.transactional_id:
             config["transactional.id"] = self.transactional_id
             config["transaction.timeout.ms"] = self.transaction_timeout_ms

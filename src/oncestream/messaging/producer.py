@@ -38,6 +38,7 @@ OnDelivery = Callable[[Delivery], None]
 ANY_PARTITION: Final = -1
 FLUSH_TIMEOUT_S: Final = 60.0
 POLL_S: Final = 0.1
+STEP_S: Final = 1.0  # a thread that waits in librdkafka sees no signal of Python for as long
 RUN: Final = 500  # records without a key that go to one partition before the next one has its turn
 
 log: Final = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class Producer:
         self._access = Access.of(bootstrap_servers, self._options.settings)
         self._faults = self._access.faults()
         self._client: Any = self._access.build(confluent_kafka.Producer, self._faults, self._options.config())
-        self._topics = Topics(self._access, self._faults, self._client.list_topics)
+        self._topics = Topics(self._access, self._faults, self._client)
         self._failed: list[DeliveryFailed] = []
         self._keyless = 0
         self._is_closed = False
@@ -114,10 +115,16 @@ class Producer:
 
     def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Waits until every record has reached its topic or failed."""
-        waiting = self._client.flush(timeout_s)
         self._raise_troubles()
-        if waiting:
-            raise RequestTimedOut(api="flush", timeout_s=timeout_s, reason=f"{waiting} records wait")
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            waiting = self._flush(min(STEP_S, left_s))
+            self._raise_troubles()
+            if not waiting:
+                return
+            if left_s <= 0:
+                raise RequestTimedOut(api="flush", timeout_s=timeout_s, reason=f"{waiting} records wait")
 
     @contextmanager
     def transaction(self, consumer: Consumer | None = None) -> Iterator[None]:
@@ -164,7 +171,8 @@ class Producer:
     def poll(self, timeout_s: float = 0) -> None:
         """Lets `on_delivery` be called, for a program that sends seldom."""
         if not self._is_closed:
-            self._client.poll(timeout_s)
+            with self._faults.translated("poll", self._access.servers):
+                self._faults.served(lambda: self._client.poll(timeout_s))
 
     @property
     def waiting(self) -> int:
@@ -197,6 +205,10 @@ class Producer:
     def __repr__(self) -> str:
         return f"Producer({self._access.servers!r}, {self._options})"
 
+    def _flush(self, timeout_s: float) -> int:
+        with self._faults.translated("flush", self._access.servers, timeout_s):
+            return self._faults.served(lambda: int(self._client.flush(timeout_s)))
+
     def _partition(self, topic: str, key: bytes | None, data: bytes | None, partition: int | None) -> int:
         choose = self._options.partitioner
         if partition is not None:
@@ -226,19 +238,19 @@ class Producer:
         while True:
             try:
                 self._client.produce(**message)
-                self._client.poll(0)
-                return
+                break
             except BufferError:
                 deadline = deadline or time.monotonic() + self._options.send_timeout_s
                 if time.monotonic() >= deadline:
                     raise BufferFull(
                         size_bytes=self._options.buffer_bytes_max, timeout_s=self._options.send_timeout_s
                     ) from None
-                self._client.poll(POLL_S)
+                self.poll(POLL_S)
                 self._raise_troubles()
             except KafkaException as error:
                 shown = self._topics.shown(message["topic"])
                 raise self._faults.of(error.args[0], "send", shown) from error
+        self.poll(0)
 
     def _reporter(self, on_delivery: OnDelivery | None) -> Callable[[Any, Any], None]:
         if on_delivery is None:
@@ -256,6 +268,7 @@ class Producer:
             self._failed.append(failed)
 
     def _delivery(self, error: Any, message: Any) -> Delivery:
+        self._faults.clear(message.topic)
         topic, partition = self._topics.shown(message.topic()), message.partition()
         if error is None:
             return Delivery(topic, partition, message.offset())

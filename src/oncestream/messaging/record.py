@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from oncestream.errors import OncestreamError
+
+# A named producer's name, and the number it gave the record, in decimal digits.
+NAME_HEADER: Final = "oncestream.producer"
+SEQUENCE_HEADER: Final = "oncestream.sequence"
 
 Header = tuple[str, bytes | None]
 # What `send` takes: a mapping, or pairs where a name may come twice.

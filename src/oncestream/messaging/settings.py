@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,14 +11,12 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import KafkaException
 
 from oncestream.client.cluster import Cluster
-from oncestream.client.settings import ClientSettings
+from oncestream.client.settings import ClientSettings, servers_or_default
 from oncestream.errors import BadSetting
 from oncestream.messaging.failures import Faults
 
 T = TypeVar("T")
 
-BOOTSTRAP_VARIABLE: Final = "ONCESTREAM_BOOTSTRAP"
-BOOTSTRAP_DEFAULT: Final = "127.0.0.1:9092"
 ORIGIN: Final = "settings="
 LOG: Final = logging.getLogger("oncestream.librdkafka")
 
@@ -66,8 +63,7 @@ class Access:
                 raise BadSetting(
                     name=name, origin=ORIGIN, reason=f"the parameter {PARAMETERS[name]} says that"
                 )
-        servers = bootstrap_servers or os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT
-        return Access(servers, settings)
+        return Access(servers_or_default(bootstrap_servers), settings)
 
     def faults(self) -> Faults:
         mechanism = self.settings.get("sasl.mechanisms") or self.settings.get("sasl.mechanism") or "TLS"

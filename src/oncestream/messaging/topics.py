@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
+from confluent_kafka import KafkaException
+
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import UnknownTopic
-from oncestream.messaging.failures import UNKNOWN, Faults, KafkaError
+from oncestream.messaging.failures import AWAY, LATE, UNKNOWN, Faults, KafkaError
 from oncestream.messaging.settings import Access
 from oncestream.streams.names import StreamPath, display_name, is_whole_stream, parse_topic
 from oncestream.streams.topics import ensure_topic
 
 APPEARS_S: Final = 3.0  # a topic that was just made is not known everywhere at once
+MADE_S: Final = 10.0  # nor is one that the broker makes because a producer asked for it
 PAUSE_S: Final = 0.05
 PARTITIONS_AGE_S: Final = 60.0
-_PASSES: Final = frozenset({KafkaError.LEADER_NOT_AVAILABLE, *UNKNOWN})
+STEP_S: Final = 1.0
+_PASSES: Final = frozenset({KafkaError.LEADER_NOT_AVAILABLE, *UNKNOWN, *AWAY, *LATE})
 
 
 class _Partitions(NamedTuple):
@@ -27,12 +31,12 @@ class _Partitions(NamedTuple):
 
 
 class Topics:
-    """The topics that one producer or consumer has to do with. `list_topics` is that of its librdkafka client."""
+    """The topics that one producer or consumer has to do with. `client` is that of librdkafka."""
 
-    def __init__(self, access: Access, faults: Faults, list_topics: Callable[..., Any]) -> None:
+    def __init__(self, access: Access, faults: Faults, client: Any) -> None:
         self._access = access
         self._faults = faults
-        self._list_topics = list_topics
+        self._client = client
         self._names: dict[str, str] = {}
         self._given: dict[str, str] = {}
         self._streams: list[StreamPath] = []
@@ -86,7 +90,7 @@ class Topics:
 
     def require(self, kafka_name: str) -> None:
         """UnknownTopic if it is still not there a little later."""
-        self._ask(kafka_name, APPEARS_S)
+        self._ask(kafka_name, APPEARS_S, serve=False)
 
     def _existing(self, text: str) -> str:
         try:
@@ -98,18 +102,30 @@ class Topics:
         with closing(self._access.cluster()) as cluster:
             ensure_topic(cluster, text)
 
-    def _ask(self, kafka_name: str, timeout_s: float) -> _Partitions:
+    def _ask(self, kafka_name: str, timeout_s: float, *, serve: bool = True) -> _Partitions:
         deadline = time.monotonic() + timeout_s
         while True:
-            with self._faults.translated("metadata", self.shown(kafka_name), timeout_s):
-                told = self._list_topics(kafka_name, timeout=timeout_s).topics[kafka_name]
-            if told.error is None and told.partitions:
-                known = _Partitions(len(told.partitions), time.monotonic())
-                self._partitions[kafka_name] = known
-                return known
-            passes = told.error is None or told.error.code() in _PASSES
-            if not passes or time.monotonic() >= deadline:
-                if told.error is None:
-                    raise UnknownTopic(topic=self.shown(kafka_name))
-                raise self._faults.of(told.error, "metadata", self.shown(kafka_name), timeout_s)
+            left_s = max(0.0, deadline - time.monotonic())
+            error = self._look(kafka_name, min(STEP_S, left_s))
+            if error is None:
+                return self._partitions[kafka_name]
+            if serve:
+                self._client.poll(0)  # only so does librdkafka tell of a login that was refused
+                self._faults.raise_login()
+            is_missing = error.code() in UNKNOWN and timeout_s - left_s > MADE_S
+            if error.code() not in _PASSES or is_missing or left_s <= 0:
+                raise self._faults.of(error, "metadata", self.shown(kafka_name), timeout_s)
             time.sleep(PAUSE_S)
+
+    def _look(self, kafka_name: str, timeout_s: float) -> Any:
+        """Learns the topic's partitions, or answers why not."""
+        try:
+            told = self._client.list_topics(kafka_name, timeout=timeout_s).topics[kafka_name]
+        except KafkaException as error:
+            return error.args[0]
+        if told.error is not None:
+            return told.error
+        if not told.partitions:
+            return KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        self._partitions[kafka_name] = _Partitions(len(told.partitions), time.monotonic())
+        return None

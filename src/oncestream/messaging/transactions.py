@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaException
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from oncestream.messaging.consumer import Consumer
 
 TIMEOUT_S: Final = 60.0
+STEP_S: Final = 1.0
 
 log: Final = logging.getLogger(__name__)
 
@@ -44,8 +46,7 @@ class Transactions:
         # Those whose offsets this producer commits: an abort takes them back to where they were.
         self._consumers: dict[Consumer, None] = {}
         self._sent_offsets: dict[Consumer, dict[Any, int]] = {}
-        with faults.translated("init_transactions", transactional_id, TIMEOUT_S):
-            client.init_transactions(TIMEOUT_S)
+        self._call("init_transactions", self._initialize)
 
     def begin(self, consumer: Consumer | None) -> None:
         if self._state is State.UNABORTED:
@@ -83,7 +84,7 @@ class Transactions:
 
     def commit(self, consumer: Consumer | None = None, timeout_s: float = TIMEOUT_S) -> None:
         """Ends the open transaction. CommitUnknown only where no broker could tell in time."""
-        if consumer is not None and consumer not in self._sent_offsets:
+        if consumer is not None:
             try:
                 self.commit_offsets(consumer, timeout_s)
             except OncestreamError as error:
@@ -125,7 +126,8 @@ class Transactions:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                self._client.commit_transaction(max(0.1, deadline - time.monotonic()))
+                left_s = max(0.1, deadline - time.monotonic())
+                self._faults.served(partial(self._client.commit_transaction, left_s))
                 break
             except KafkaException as raised:
                 error = raised.args[0]
@@ -147,6 +149,14 @@ class Transactions:
         for consumer, offsets in self._sent_offsets.items():
             consumer.was_committed(offsets)
 
+    def _initialize(self) -> None:
+        try:
+            self._client.init_transactions(STEP_S)
+        except KafkaException:
+            self._client.poll(0)  # only so does librdkafka tell of a login that was refused
+            self._faults.raise_login()
+            raise
+
     def _abort(self) -> None:
         self._state = State.UNABORTED
         self._call("abort_transaction", lambda: self._client.abort_transaction(TIMEOUT_S))
@@ -157,7 +167,7 @@ class Transactions:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
-                call()
+                self._faults.served(call)
                 return
             except KafkaException as raised:
                 error = raised.args[0]

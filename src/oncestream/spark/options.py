@@ -54,7 +54,8 @@ class Options:
     compression: none, gzip, snappy, lz4 or zstd.
     dead_letters: topic of dead letters; <topic>.dead if not given.
     dead_letters_max: a batch with more of them stops the pipeline, and nothing of it is committed.
-    dedupe: column of the input (or output) by which repeated rows are dropped.
+    dedupe: column of the input (or output) by which repeated rows are dropped; "oncestream.producer" drops what
+        a named producer has sent again.
     dedupe_within: how far apart repetitions may lie, e.g. "1 day"; without it all are remembered for good.
     output_mode: append, update or complete, as Spark has them for aggregations.
     transaction_timeout_ms: a batch that takes longer is run again with twice the time.

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from oncestream.errors import BadPipeline
 from oncestream.spark.options import OptionNames, Options
 from oncestream.spark.query import Query
+from oncestream.spark.resends import RESENDS, has_numbers
 from oncestream.spark.session import session
 from oncestream.spark.write import start, without_repetitions
 
@@ -64,7 +65,7 @@ class Pipeline:
             raise BadPipeline(
                 pipeline=self.name, reason=f"its function returned {type(output).__name__}, not a DataFrame"
             )
-        if any(options.dedupe in df.columns for df in inputs.values()):
+        if any(_tells_repetitions(df, options) for df in inputs.values()):
             options = replace(options, dedupe=None)
         return start(output, self.name, self.sink, options)
 
@@ -75,10 +76,12 @@ class Pipeline:
             reader = spark.readStream.format("oncestream").option("kafka.bootstrap.servers", options.servers)
             kafka = {f"kafka.{key}": value for key, value in options.settings.items()}
             given = {"subscribe": source, "startingOffsets": "committed", "group": self.name}
+            if options.dedupe == RESENDS:
+                given["includeHeaders"] = "true"
             df = reader.options(**(kafka | given | dict(self.read_options))).load()
         if not df.isStreaming:
             raise BadPipeline(pipeline=self.name, reason=f"source {name!r} is no stream: use readStream")
-        return without_repetitions(df, self.name, options) if options.dedupe in df.columns else df
+        return without_repetitions(df, self.name, options) if _tells_repetitions(df, options) else df
 
 
 def pipeline(
@@ -103,3 +106,7 @@ def pipeline(
         return Pipeline(own_name, transform, sources, sink, Options(**options), read or {})
 
     return decorate
+
+
+def _tells_repetitions(df: DataFrame, options: Options) -> bool:
+    return has_numbers(df) if options.dedupe == RESENDS else options.dedupe in df.columns

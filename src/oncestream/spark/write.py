@@ -24,6 +24,7 @@ from oncestream.spark.options import CONTINUOUS, ONCE, OptionNames, Options
 from oncestream.spark.plan import sources_of
 from oncestream.spark.progress import PROGRESS_TOPIC
 from oncestream.spark.query import Query
+from oncestream.spark.resends import IDENTITY, RESENDS, with_numbers, without_numbers
 from oncestream.spark.session import check_session
 from oncestream.spark.shapes import TopicShapes
 from oncestream.spark.shipping import ship_package
@@ -96,20 +97,24 @@ def start(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> 
 
 
 def without_repetitions(df: DataFrame, pipeline: str, options: Options) -> DataFrame:
-    """`dedupe`: of rows with the same value in that column, the first one."""
+    """`dedupe`: of rows with the same value in that column, or of one record sent twice, the first one."""
     if options.dedupe is None:
         return df
+    if options.dedupe == RESENDS:
+        return without_numbers(_distinct(with_numbers(df, pipeline), IDENTITY, pipeline, options))
     if options.dedupe not in df.columns:
         raise BadPipeline(
             pipeline=pipeline, reason=f"dedupe={options.dedupe!r} is no column of {', '.join(df.columns)}"
         )
+    return _distinct(df, [options.dedupe], pipeline, options)
+
+
+def _distinct(df: DataFrame, columns: list[str], pipeline: str, options: Options) -> DataFrame:
     if options.dedupe_within is None:
-        return df.dropDuplicates([options.dedupe])
+        return df.dropDuplicates(columns)
     if "timestamp" not in df.columns:
         raise BadPipeline(pipeline=pipeline, reason="dedupe_within needs a column 'timestamp'")
-    return df.withWatermark("timestamp", options.dedupe_within).dropDuplicatesWithinWatermark(
-        [options.dedupe]
-    )
+    return df.withWatermark("timestamp", options.dedupe_within).dropDuplicatesWithinWatermark(columns)
 
 
 def _load(df: DataFrame, pipeline: str, topic: str | None, run: str, options: Options) -> Outcome:

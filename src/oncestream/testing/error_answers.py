@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from oncestream.errors import BadFault
-from oncestream.testing.frames import Request, messages_of
+from oncestream.testing.frames import Messages, Request, messages_of
 from oncestream.wire.api import ApiKey
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.fetch import FetchResponse
@@ -72,6 +72,7 @@ SHAPES: Final[dict[ApiKey, tuple[Shape, ...]]] = {
     ApiKey.DESCRIBE_PRODUCERS: (Shape("0+", (TOPICS, PARTITION_INDEXES)),),
     ApiKey.DESCRIBE_TRANSACTIONS: (Shape("0+", (Level("transactional_ids", "transaction_states"),)),),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (Shape("0+", (Level("group_ids", "groups"),)),),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (Shape("0+", (TOPICS,)),),
     ApiKey.CREATE_ACLS: (Shape("0+", (Level("creations", "results"),)),),
     ApiKey.DELETE_ACLS: (Shape("0+", (Level("filters", "filter_results"),)),),
 }
@@ -107,27 +108,34 @@ def error_answer(request: Request, error: ErrorCode) -> Message:
     """What a broker answers that does nothing of what was asked; not for Metadata."""
     assert request.api is not None
     classes = messages_of(request.api)
-    if classes is None or not request.is_understood:
+    shape = _shape(request.api, request.version)
+    if classes is None or not request.is_understood or not (shape or _has_code(classes, request.version)):
         raise BadFault(
             reason=f"{request.api.name} version {request.version} cannot be answered with an error",
             advice="cut its connection instead",
         )
     answer = classes.answer()
-    shape = _shape(request.api, request.version)
     if shape is None:
         _set_error(answer, error)
     else:
         _fill(answer, request.message(), shape.levels, error)
-    if isinstance(answer, FetchResponse) and not answer.responses:
+    if isinstance(answer, FetchResponse) and not any(topic.partitions for topic in answer.responses):
         answer.error_code = error  # an incremental fetch, which names no partition
     return answer
 
 
 def put_error(answer: MetadataResponse, error: ErrorCode) -> None:
     """Clients need the addresses in a Metadata answer even where it says errors: so it is the broker's own."""
-    answer.error_code = error
+    if not answer.topics:
+        answer.error_code = error
     for topic in answer.topics:
         topic.error_code, topic.partitions = error, []
+
+
+def _has_code(classes: Messages, version: int) -> bool:
+    """Whether the whole answer has an error code in this version."""
+    field = classes.answer.__fields__.get("error_code")
+    return field is not None and version in version_range(field.versions)
 
 
 def _shape(api: ApiKey, version: int) -> Shape | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -35,6 +35,7 @@ class Traffic:
     seen: deque[ApiKey]
     flowing: asyncio.Event
     through: Through
+    failures: list[Exception]
 
 
 @dataclass(slots=True)
@@ -63,22 +64,28 @@ class Link:
         self._silent = False
 
     async def run(self) -> None:
-        pumps = [asyncio.ensure_future(self._pump_requests()), asyncio.ensure_future(self._pump_answers())]
+        pumps = [asyncio.ensure_future(self._guarded(pump())) for pump in (self._requests, self._answers)]
         try:
-            done, _ = await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-        for pump in done:
-            with contextlib.suppress(_Cut, OSError):
-                pump.result()
 
     def close(self) -> None:
         for writer in (self._client.writer, self._broker.writer):
             writer.transport.abort()
 
-    async def _pump_requests(self) -> None:
+    async def _guarded(self, pump: Coroutine[None, None, None]) -> None:
+        try:
+            await pump
+        except (_Cut, OSError):
+            return
+        except Exception as error:
+            if not self._traffic.failures:  # the first one tells enough
+                self._traffic.failures.append(error)
+
+    async def _requests(self) -> None:
         while (frame := await read_frame(self._client.reader)) is not None:
             if self._silent:
                 continue
@@ -123,7 +130,7 @@ class Link:
         self._expected.append(_Expected(request, made_up=answer))
         await self._send_made_up()
 
-    async def _pump_answers(self) -> None:
+    async def _answers(self) -> None:
         while (frame := await read_frame(self._broker.reader)) is not None:
             await self._traffic.flowing.wait()
             if self._silent:

@@ -179,6 +179,8 @@ def random_rules(
 
 
 def _random_rule(dice: random.Random, api: ApiKey, trouble: Trouble, within: int) -> Rule:
+    if trouble is Trouble.DUPLICATE and api is ApiKey.INIT_PRODUCER_ID:
+        trouble = Trouble.CUT_AFTER  # the second one would fence the producer that hears of the first
     skip, seconds = dice.randrange(within), round(dice.uniform(0, DELAY_S_MAX), 3)
     error = dice.choice(RETRIED.get(api, (ErrorCode.UNKNOWN_SERVER_ERROR,)))
     delayed = trouble in {Trouble.DELAY, Trouble.DELAY_ANSWER}

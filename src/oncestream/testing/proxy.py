@@ -32,8 +32,7 @@ class FaultProxy(FaultHooks):
         self._servers: list[asyncio.Server] = []
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._traffic = Traffic(self._faults, self._seen, asyncio.Event(), self._through)
-        self._failure: Exception | None = None
+        self._traffic = Traffic(self._faults, self._seen, asyncio.Event(), self._through, [])
         self._loop = new_loop()
         self._thread = threading.Thread(target=self._run, name="oncestream-proxy", daemon=True)
 
@@ -53,10 +52,10 @@ class FaultProxy(FaultHooks):
             self._call(self._end)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CALL_TIMEOUT_S)
-        failure, self._failure = self._failure, None
-        if isinstance(failure, OncestreamError):
-            raise failure
-        if failure is not None:
+        while self._traffic.failures:
+            failure = self._traffic.failures.pop()
+            if isinstance(failure, OncestreamError):
+                raise failure
             raise ProxyFailed(reason=repr(failure)) from failure
 
     def pause(self) -> contextlib.ExitStack:
@@ -142,8 +141,6 @@ class FaultProxy(FaultHooks):
         self._links.add(link)
         try:
             await link.run()
-        except Exception as error:
-            self._failure = self._failure or error
         finally:
             link.close()
             self._links.discard(link)

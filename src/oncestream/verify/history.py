@@ -11,7 +11,6 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -61,8 +60,7 @@ class Record(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One line. A process is one client, or a producer and a consumer that work in turns, in one thread.
 
     `records`: what is sent (with its offset once that is known), what a poll returned, or positions.

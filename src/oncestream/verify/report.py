@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.verify.anomalies import ALLOWED_BY_KAFKA, KEPT_MAX, Anomaly, Found, Witness
+from oncestream.verify.anomalies import ALLOWED_BY_KAFKA, KEPT_MAX, Anomaly, Findings, Found, Witness
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,11 @@ class Report:
     @property
     def ok(self) -> bool:
         return not self.failures
+
+    def with_findings(self, findings: Findings) -> Report:
+        """Together with what another check found, such as that of a pipeline."""
+        counts = Counter(self.counts) + findings.counts
+        return replace(self, counts=dict(counts), found=(*self.found, *findings.kept))
 
     def text(self, shown_max: int = 5) -> str:
         """With the first anomalies of each kind and the records around them."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from oncestream.broker.security.users import add_user_offline
 from oncestream.client.sasl import login
 from oncestream.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from oncestream.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from tests.broker.conftest import StartBroker
-from tests.broker.kit import Wire
+from tests.broker.kit import Wire, framed
 from tests.certificates import Certificates, Pair
 
 ALL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -28,11 +28,11 @@ class LoginFailedError(Exception):
         self.message = message
 
 
-def server_settings(pair: Pair) -> dict[str, object]:
+def server_settings(pair: Pair) -> dict[str, Any]:
     return {"tls_certificate": pair.certificate, "tls_key": pair.key}
 
 
-def mutual_settings(certificates: Certificates, client_auth: str = "required") -> dict[str, object]:
+def mutual_settings(certificates: Certificates, client_auth: str = "required") -> dict[str, Any]:
     return {
         **server_settings(certificates.server),
         "tls_client_ca": certificates.ca,
@@ -40,7 +40,7 @@ def mutual_settings(certificates: Certificates, client_auth: str = "required") -
     }
 
 
-def start_with_user(start_broker: StartBroker, folder: Path, **settings: object) -> str:
+def start_with_user(start_broker: StartBroker, folder: Path, **settings: Any) -> str:
     """A broker that asks for a log-in, and knows alice; its address."""
     add_user_offline(folder, USER, PASSWORD)
     asked = {"sasl_mechanisms": ",".join(ALL_MECHANISMS), **settings}
@@ -84,6 +84,19 @@ def shake(wire: Wire, mechanism: str, version: int = 1) -> list[str]:
     if answer.error_code:
         raise LoginFailedError(answer.error_code, None)
     return answer.mechanisms
+
+
+def exchange_tokens(wire: Wire, mechanism: str, password: str) -> None:
+    """A log-in of the old kind: its messages travel without headers."""
+    shake(wire, mechanism, version=0)
+    steps = login(mechanism, USER, password)
+    message = next(steps)
+    try:
+        while True:
+            wire.sock.sendall(framed(message))
+            message = steps.send(wire.receive_frame())
+    except StopIteration:
+        pass
 
 
 def authenticate(wire: Wire, message: bytes, version: int = 2) -> bytes:

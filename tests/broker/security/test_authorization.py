@@ -6,23 +6,22 @@ Apache Kafka with its own authorizer is the oracle: the same requests under the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
-from oncestream import Broker
 from oncestream.broker.apis import APIS
-from oncestream.broker.security.users import add_user_offline
-from oncestream.testing.apache_kafka import ApacheKafka
 from oncestream.wire.acl_codes import Operation, PatternType, Permission, ResourceType
 from oncestream.wire.api import ApiKey
 from oncestream.wire.codec import encode
 from oncestream.wire.error_codes import ErrorCode
-from oncestream.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from oncestream.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from oncestream.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from oncestream.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncestream.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from oncestream.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from oncestream.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -34,84 +33,20 @@ from oncestream.wire.messages.offset_commit import (
 )
 from tests.broker.kit import Wire, create_topic, new_name, wait_until
 from tests.broker.security.every_api import CASES, REFUSALS, Case, Names, codes_in, operations_in
-from tests.broker.security.kit import log_in
+from tests.broker.security.rights import (
+    ADMIN,
+    CLUSTER,
+    NOBODY,
+    PATIENCE_S,
+    RIGHTS,
+    USERS,
+    Right,
+    allow,
+    logged_in,
+)
 
-ADMIN: Final = "admin"
-PASSWORD: Final = "secret"
-CLUSTER: Final = "kafka-cluster"
 LOGIN: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)  # a second one starts a new log-in there
 BY_ID: Final = ("produce by id", "fetch by id", "metadata by id", "delete topics by id")
-
-
-class Right(NamedTuple):
-    """What one user is allowed, or, beside the right to everything, denied."""
-
-    kind: ResourceType
-    operation: Operation
-    permission: Permission = Permission.ALLOW
-    pattern: PatternType = PatternType.LITERAL
-
-    @property
-    def user(self) -> str:
-        words = (self.kind, self.operation, self.permission, self.pattern)
-        return "-".join(word.name.lower() for word in words)
-
-
-TOPIC_RIGHTS: Final = tuple(
-    Right(ResourceType.TOPIC, operation)
-    for operation in (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.ALL,
-    )
-)
-RIGHTS: Final = (
-    *TOPIC_RIGHTS,
-    Right(ResourceType.TOPIC, Operation.WRITE, pattern=PatternType.PREFIXED),
-    *(
-        Right(ResourceType.GROUP, operation)
-        for operation in (Operation.READ, Operation.DESCRIBE, Operation.DELETE, Operation.ALL)
-    ),
-    *(Right(ResourceType.TRANSACTIONAL_ID, operation) for operation in (Operation.WRITE, Operation.DESCRIBE)),
-    *(
-        Right(ResourceType.CLUSTER, operation)
-        for operation in (
-            Operation.CREATE,
-            Operation.DELETE,
-            Operation.ALTER,
-            Operation.DESCRIBE,
-            Operation.CLUSTER_ACTION,
-            Operation.DESCRIBE_CONFIGS,
-            Operation.ALTER_CONFIGS,
-            Operation.IDEMPOTENT_WRITE,
-        )
-    ),
-    *(
-        Right(ResourceType.TOPIC, operation, Permission.DENY)
-        for operation in (Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALL)
-    ),
-    Right(ResourceType.GROUP, Operation.READ, Permission.DENY),
-)
-NOBODY: Final = "nobody"
-USERS: Final = dict.fromkeys((ADMIN, NOBODY, *(right.user for right in RIGHTS)), PASSWORD)
-
-
-@pytest.fixture(scope="module")
-def embedded_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("secured")
-    yield from _embedded(folder)
-
-
-@pytest.fixture(scope="module")
-def apache_address(java: None) -> Iterator[str]:
-    with ApacheKafka(users=USERS, super_users=[ADMIN]) as kafka:
-        yield kafka.bootstrap_servers
 
 
 def test_every_api_has_a_case() -> None:
@@ -120,7 +55,7 @@ def test_every_api_has_a_case() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_somebody_without_rights_is_refused(case: Case, embedded_address: str) -> None:
-    with _as(embedded_address, ADMIN) as admin, _as(embedded_address, NOBODY) as wire:
+    with logged_in(embedded_address, ADMIN) as admin, logged_in(embedded_address, NOBODY) as wire:
         names = _make_things(admin, new_name())
         outcome = _outcome(wire, case, names)
         assert outcome.refusals == ({case.refused} if case.refused else set())
@@ -129,7 +64,7 @@ def test_somebody_without_rights_is_refused(case: Case, embedded_address: str) -
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.label not in BY_ID], ids=lambda case: case.label)
 def test_a_refusal_does_not_tell_whether_the_thing_exists(case: Case, embedded_address: str) -> None:
-    with _as(embedded_address, ADMIN) as admin, _as(embedded_address, NOBODY) as wire:
+    with logged_in(embedded_address, ADMIN) as admin, logged_in(embedded_address, NOBODY) as wire:
         there = _make_things(admin, new_name())
         absent = there._replace(
             topic="t" * len(there.topic),
@@ -147,13 +82,17 @@ def test_a_refusal_does_not_tell_whether_the_thing_exists(case: Case, embedded_a
 
 
 def test_lists_hold_only_what_one_may_see(embedded_address: str) -> None:
-    with _as(embedded_address, ADMIN) as admin:
+    with logged_in(embedded_address, ADMIN) as admin:
         names = _make_things(admin, "listed")
-        _allow(admin, NOBODY + "-else", ResourceType.TOPIC, names.topic, Operation.READ)
-        assert _listed(admin, names) == (True, True)
-    with _as(embedded_address, NOBODY) as wire:
+        allow(admin, NOBODY + "-else", ResourceType.TOPIC, names.topic, Operation.READ)
+        begin = InitProducerIdRequest(transactional_id=names.transactional_id, transaction_timeout_ms=1_000)
+        assert admin.ask(begin, 4, InitProducerIdResponse).error_code == 0
+        assert _listed(admin, names) == (True, True, True)
+    with logged_in(embedded_address, NOBODY) as wire:
         everything = wire.ask(MetadataRequest(topics=None), 12, MetadataResponse)
         assert everything.topics == []
+        pages = DescribeTopicPartitionsRequest(topics=[])
+        assert wire.ask(pages, 0, DescribeTopicPartitionsResponse).topics == []
         assert wire.ask(ListGroupsRequest(), 4, ListGroupsResponse).groups == []
         assert wire.ask(ListTransactionsRequest(), 0, ListTransactionsResponse).transaction_states == []
 
@@ -167,30 +106,6 @@ def test_the_same_requests_are_refused_as_by_apache_kafka(embedded_address: str,
     assert Counter(bool(outcome.refusals) for outcome in ours.values())[False] > len(RIGHTS)
 
 
-def _embedded(folder: Path) -> Iterator[str]:
-    for name in USERS:
-        add_user_offline(folder, name, PASSWORD)
-    broker = Broker(
-        folder,
-        sasl_mechanisms="SCRAM-SHA-512",
-        authorization=True,
-        super_users=ADMIN,
-        durability="os",
-    )
-    with broker:
-        yield broker.bootstrap_servers
-
-
-def _as(address: str, user: str) -> Wire:
-    wire = Wire(address, timeout_s=60)
-    try:
-        log_in(wire, user, PASSWORD)
-    except BaseException:
-        wire.close()
-        raise
-    return wire
-
-
 class Outcome(NamedTuple):
     """What a request was refused with, and which operations it was told to be allowed."""
 
@@ -200,15 +115,16 @@ class Outcome(NamedTuple):
 
 def _matrix(address: str) -> dict[tuple[str, str], Outcome]:
     """What every user is told by every request."""
-    with _as(address, ADMIN) as admin:
+    with logged_in(address, ADMIN) as admin:
         names = {user: _make_things(admin, f"of-{user}") for user in USERS if user != ADMIN}
+        before = _acl_count(admin)
         for right in RIGHTS:
             _give(admin, right, names[right.user])
-        given = len(RIGHTS) + sum(right.permission is Permission.DENY for right in RIGHTS)
-        wait_until(lambda: _acl_count(admin) >= given, 60)
+        given = sum(5 if right.permission is Permission.DENY else 1 for right in RIGHTS)
+        wait_until(lambda: _acl_count(admin) >= before + given, PATIENCE_S)
     found = {}
     for user, things in names.items():
-        with _as(address, user) as wire:
+        with logged_in(address, user) as wire:
             for case in (case for case in CASES if case.api not in LOGIN):
                 found[user, case.label] = _outcome(wire, case, things)
     return found
@@ -238,44 +154,29 @@ def _make_things(admin: Wire, prefix: str) -> Names:
         answer = admin.ask(commit, 8, OffsetCommitResponse)
         return answer.topics[0].partitions[0].error_code == 0
 
-    wait_until(committed, 60)
+    wait_until(committed, PATIENCE_S)
     return names
 
 
 def _give(admin: Wire, right: Right, names: Names) -> None:
-    resource = {
+    resources = {
         ResourceType.TOPIC: names.topic,
         ResourceType.GROUP: names.group,
         ResourceType.TRANSACTIONAL_ID: names.transactional_id,
         ResourceType.CLUSTER: CLUSTER,
-    }[right.kind]
+    }
     if right.permission is Permission.DENY:
-        _allow(admin, right.user, right.kind, resource, Operation.ALL)
-    if right.pattern is PatternType.PREFIXED:
-        resource = resource[:-2]
-    _allow(admin, right.user, right.kind, resource, right.operation, right.permission, right.pattern)
-
-
-def _allow(
-    admin: Wire,
-    user: str,
-    kind: ResourceType,
-    name: str,
-    operation: Operation,
-    permission: Permission = Permission.ALLOW,
-    pattern: PatternType = PatternType.LITERAL,
-) -> None:
-    creation = AclCreation(
-        resource_type=kind,
-        resource_name=name,
-        resource_pattern_type=pattern,
-        principal=f"User:{user}",
-        host="*",
-        operation=operation,
-        permission_type=permission,
+        for kind, name in resources.items():
+            allow(admin, right.user, kind, name, Operation.ALL)
+    allow(
+        admin,
+        right.user,
+        right.kind,
+        resources[right.kind][:-2] if right.pattern is PatternType.PREFIXED else resources[right.kind],
+        right.operation,
+        permission=right.permission,
+        pattern=right.pattern,
     )
-    answer = admin.ask(CreateAclsRequest(creations=[creation]), 3, CreateAclsResponse)
-    assert [result.error_code for result in answer.results] == [0]
 
 
 def _acl_count(admin: Wire) -> int:
@@ -293,7 +194,12 @@ def _acl_count(admin: Wire) -> int:
     return sum(len(resource.acls) for resource in answer.resources)
 
 
-def _listed(wire: Wire, names: Names) -> tuple[bool, bool]:
+def _listed(wire: Wire, names: Names) -> tuple[bool, bool, bool]:
     topics = wire.ask(MetadataRequest(topics=None), 12, MetadataResponse).topics
     groups = wire.ask(ListGroupsRequest(), 4, ListGroupsResponse).groups
-    return names.topic in {t.name for t in topics}, names.group in {g.group_id for g in groups}
+    ids = wire.ask(ListTransactionsRequest(), 0, ListTransactionsResponse).transaction_states
+    return (
+        names.topic in {topic.name for topic in topics},
+        names.group in {group.group_id for group in groups},
+        names.transactional_id in {state.transactional_id for state in ids},
+    )

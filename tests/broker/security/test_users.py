@@ -82,7 +82,9 @@ def test_users_can_be_set_described_and_deleted_as_in_apache_kafka(wire: Wire) -
     }
     assert alter(wire, upsertion("ann", "three", Mechanism.SCRAM_SHA_512)) == {"ann": 0}
     described = {"ann": {(1, 4096), (2, 4096)}, "ben:Ä,=": {(2, 16384)}}
-    wait_until(lambda: describe(wire, "ann", "ben:Ä,=") == described)  # Apache Kafka's brokers learn of it later
+    wait_until(
+        lambda: describe(wire, "ann", "ben:Ä,=") == described
+    )  # Apache Kafka's brokers learn of it later
     assert describe(wire).keys() >= {"ann", "ben:Ä,="}
     assert alter(wire, ScramCredentialDeletion(name="ann", mechanism=1)) == {"ann": 0}
     wait_until(lambda: describe(wire, "ann") == {"ann": {(2, 4096)}})
@@ -194,7 +196,15 @@ def test_the_first_user_can_be_made_on_the_command_line(
 ) -> None:
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\n")
-    command = [sys.executable, "-m", "oncestream.cli.main", "broker", "add-user", "--data", str(tmp_path / "data")]
+    command = [
+        sys.executable,
+        "-m",
+        "oncestream.cli.main",
+        "broker",
+        "add-user",
+        "--data",
+        str(tmp_path / "data"),
+    ]
     by_file = subprocess.run([*command, USER, "--password-file", str(file)], capture_output=True, text=True)
     assert (by_file.returncode, by_file.stderr) == (0, "")
     only = ("--mechanism", "SCRAM-SHA-256")

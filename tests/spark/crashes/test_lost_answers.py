@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from oncestream.client.cluster import Cluster
+from oncestream.client.settings import ClientSettings
 from oncestream.spark.batch import Outcome, Step
+from oncestream.testing.network_faults import ALWAYS, NetworkFault
+from oncestream.testing.proxy import FaultProxy
 from oncestream.wire.api import ApiKey
 from oncestream.wire.error_codes import ErrorCode
+from oncestream.wire.messages.end_txn import EndTxnResponse
 from tests.spark.crashes.jobs import SMALL_BATCH
 from tests.spark.crashes.kit import Topics, check_small, run_small, small_world
-from tests.spark.crashes.proxy import LossyProxy, cluster_through
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS: Final = [f"row-{number}" for number in range(4 * SMALL_BATCH)]
 TROUBLED: Final = 1  # the batch whose commit meets trouble
-ALWAYS: Final = 100_000
+REQUEST_TIMEOUT_MS: Final = 1_000
+API_TIMEOUT_MS: Final = 4_000
 
 
 @pytest.fixture
-def proxy(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[LossyProxy]:
-    with LossyProxy(bootstrap) as running:
-        monkeypatch.setattr("oncestream.spark.write.Cluster", cluster_through(running))
+def proxy(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
+    """Only the driver's own calls go through it; they do not wait long for an answer."""
+
+    class Through(Cluster):
+        def __init__(self, settings: ClientSettings) -> None:
+            through = ClientSettings.of(running.bootstrap_servers).bootstrap
+            super().__init__(
+                replace(
+                    settings,
+                    bootstrap=through,
+                    request_timeout_ms=REQUEST_TIMEOUT_MS,
+                    api_timeout_ms=API_TIMEOUT_MS,
+                )
+            )
+
+    with FaultProxy(bootstrap) as running:
+        monkeypatch.setattr("oncestream.spark.write.Cluster", Through)
         yield running
 
 
@@ -60,48 +80,51 @@ def run(
 Run = Callable[[Callable[[Step, int], None]], Outcome]
 
 
-def test_a_lost_request_to_commit_is_sent_again(proxy: LossyProxy, run: Run) -> None:
+def test_a_lost_request_to_commit_is_sent_again(proxy: FaultProxy, run: Run) -> None:
     def trouble(step: Step, attempt: int) -> None:
         if step is Step.OFFSETS_ADDED:
-            proxy.lose_next(ApiKey.END_TXN)
+            proxy.cut_before(ApiKey.END_TXN)
 
     assert run(trouble).attempts == 1
 
 
-def test_a_lost_answer_to_a_commit_is_asked_for_again(proxy: LossyProxy, run: Run) -> None:
+def test_a_lost_answer_to_a_commit_is_asked_for_again(proxy: FaultProxy, run: Run) -> None:
     def trouble(step: Step, attempt: int) -> None:
         if step is Step.OFFSETS_ADDED:
-            proxy.cut_answer_of(ApiKey.END_TXN)
+            proxy.cut_after(ApiKey.END_TXN)
 
     assert run(trouble).attempts == 1
 
 
-def test_a_commit_that_is_never_answered_is_found_in_the_progress(proxy: LossyProxy, run: Run) -> None:
+def test_a_commit_that_is_never_answered_is_found_in_the_progress(proxy: FaultProxy, run: Run) -> None:
     before: list[ApiKey] = []
     after: list[ApiKey] = []
 
     def trouble(step: Step, attempt: int) -> None:
         if step is Step.OFFSETS_ADDED:
             before.extend(proxy.requests)
-            proxy.cut_answer_of(ApiKey.END_TXN, times=ALWAYS)
+            proxy.cut_after(ApiKey.END_TXN, times=ALWAYS)
         if step is Step.COMMITTED:
             after.extend(proxy.requests[len(before) :])
-            proxy.forward_again()
+            proxy.clear()
 
     assert run(trouble).attempts == 1
     assert ApiKey.END_TXN in after
     assert ApiKey.INIT_PRODUCER_ID in after, "a new epoch ends all doubt"
 
 
-def test_a_delayed_commit_does_not_end_the_transaction_that_follows(proxy: LossyProxy, run: Run) -> None:
+def test_a_delayed_commit_does_not_end_the_transaction_that_follows(proxy: FaultProxy, run: Run) -> None:
+    held: list[NetworkFault] = []
     refused: list[ErrorCode] = []
 
     def trouble(step: Step, attempt: int) -> None:
         if step is Step.OFFSETS_ADDED and attempt == 1:
-            proxy.keep(ApiKey.END_TXN)
+            held.append(proxy.hold(ApiKey.END_TXN))
         if step is Step.WRITTEN and attempt == 2:
-            proxy.forward_again()
-            refused.extend(proxy.deliver_kept_end_txns())
+            proxy.clear()
+            for answer in held[0].deliver():
+                assert isinstance(answer, EndTxnResponse)
+                refused.append(ErrorCode(answer.error_code))
 
     assert run(trouble).attempts == 2
     assert refused

@@ -22,13 +22,16 @@ from oncestream.wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 
+Wanted = ScramCredentialDeletion | ScramCredentialUpsertion
+
 _MECHANISMS: Final = frozenset(map(int, Mechanism))
 
 
 def handle(request: AlterUserScramCredentialsRequest, call: Call) -> AlterUserScramCredentialsResponse:
     changes: dict[str, Change] = {}
     errors: dict[str, KafkaError] = {}
-    for wanted in (*request.deletions, *request.upsertions):
+    everything: list[Wanted] = [*request.deletions, *request.upsertions]
+    for wanted in everything:
         name = wanted.name
         try:
             call.require(Operation.ALTER, ResourceType.CLUSTER)
@@ -50,7 +53,7 @@ def handle(request: AlterUserScramCredentialsRequest, call: Call) -> AlterUserSc
     return AlterUserScramCredentialsResponse(results=done + refused)
 
 
-def _change(catalog: Catalog, wanted: ScramCredentialDeletion | ScramCredentialUpsertion) -> Change:
+def _change(catalog: Catalog, wanted: Wanted) -> Change:
     if not wanted.name:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the user name is empty")
     if wanted.mechanism not in _MECHANISMS:

@@ -7,6 +7,8 @@ policy "disabled"); a member may join again under its id at any time; regular ex
 
 from __future__ import annotations
 
+from functools import partial
+
 from oncestream.broker.call import Call
 from oncestream.broker.groups.heartbeat_request import Beat
 from oncestream.broker.handlers.join_group import client_host
@@ -27,10 +29,7 @@ def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupH
     except KafkaError as error:
         return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
     later = Later()
-
-    def may_see(topic: str) -> bool:
-        return call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic, quiet=True)
-
+    may_see = partial(call.sees, ResourceType.TOPIC)
     beat = Beat(request, call.version, call.client_id or "", client_host(call), may_see)
     call.node.groups.beat(beat, later)
     return later

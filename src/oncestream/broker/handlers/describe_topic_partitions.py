@@ -31,7 +31,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
             return DescribeTopicPartitionsResponse(topics=[_refused(want) for want in request.topics])
         names = [name for name in names if name >= cursor.topic_name]
-    hidden = {n for n in names if not call.may(Operation.DESCRIBE, ResourceType.TOPIC, n, quiet=everything)}
+    hidden = {name for name in names if not _may_see(name, everything, call)}
     names = [name for name in names if name not in hidden]
     left = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
     response = DescribeTopicPartitionsResponse()
@@ -50,6 +50,12 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
     if not everything:
         response.topics += [_hidden(name) for name in sorted(hidden)]
     return response
+
+
+def _may_see(name: str, everything: bool, call: Call) -> bool:
+    if everything:
+        return call.sees(ResourceType.TOPIC, name)
+    return call.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
 
 def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:

@@ -35,7 +35,7 @@ def _describe(transactional_id: str, call: Call) -> TransactionState:
         return TransactionState(transactional_id=transactional_id, error_code=code)
     topics: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in sorted(txn.partitions):
-        if call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic, quiet=True):
+        if call.sees(ResourceType.TOPIC, topic):
             topics[topic].append(partition)
     return TransactionState(
         transactional_id=transactional_id,

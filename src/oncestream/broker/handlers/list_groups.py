@@ -17,7 +17,7 @@ def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     sees_all = call.may(Operation.DESCRIBE, ResourceType.CLUSTER, quiet=True)
     listed = []
     for group_id in call.node.groups.group_ids():
-        if not sees_all and not call.may(Operation.DESCRIBE, ResourceType.GROUP, group_id, quiet=True):
+        if not sees_all and not call.sees(ResourceType.GROUP, group_id):
             continue
         group = call.node.groups.group(group_id)
         assert group is not None

@@ -9,7 +9,7 @@ import re
 
 from oncestream.broker.call import Call
 from oncestream.broker.transactions.state import State, Transaction
-from oncestream.wire.acl_codes import Operation, ResourceType
+from oncestream.wire.acl_codes import ResourceType
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -35,7 +35,7 @@ def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResp
             for txn in call.node.transactions.states
             if _is_wanted(txn, request, now_ms)
             and pattern.fullmatch(txn.id)
-            and call.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, txn.id, quiet=True)
+            and call.sees(ResourceType.TRANSACTIONAL_ID, txn.id)
         ],
     )
 

@@ -33,9 +33,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
         return MetadataResponse(topics=[_refused(want) for want in wanted])
     if wanted is None or (call.version == 0 and not wanted):
         topics = [
-            _known(node, topic)
-            for name, topic in node.topics.items()
-            if call.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True)
+            _known(node, topic) for name, topic in node.topics.items() if call.sees(ResourceType.TOPIC, name)
         ]
     else:
         create = request.allow_auto_topic_creation and node.settings.auto_create_topics

@@ -75,7 +75,7 @@ def _all_topics(group_id: str, stable: bool, call: Call) -> list[OffsetFetchResp
     wanted = []
     for name, indexes in partitions.items():
         found = call.node.topics.get(name)
-        if not call.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True):
+        if not call.sees(ResourceType.TOPIC, name):
             continue
         if found is not None or call.version < _TOPIC_IDS_SINCE:
             topic_id = NO_UUID if found is None else found.id

@@ -12,11 +12,11 @@ import os
 import socket
 import ssl
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
-from oncestream.broker.connection import REFUSED_SECONDS, Connection, Host
+from oncestream.broker.connection import Connection
+from oncestream.broker.host import Host
 from oncestream.broker.outbox import Outbox
 from oncestream.broker.security.distinguished_name import subject_of
 from oncestream.broker.security.principal import Principal
@@ -121,15 +121,13 @@ class TlsConnection(Connection):
             self._send()
 
     def _turn_away(self, error: ssl.SSLError) -> None:
-        """The client learns why by an alert, for which it needs a moment: the end of the connection would hide it."""
+        """The client learns why by an alert."""
         reason = f"TLS failed: {_reason(error)}"
         if error.reason in _NO_TLS:
             self._outgoing.read()  # it would take an alert for an answer
             self.close(reason)
             return
-        self._requests_max = 0  # nothing more is read
-        self._update_reading()
-        self._host.call_later(REFUSED_SECONDS, partial(self.close, reason))
+        self.turn_away(reason)
 
     def _shake(self) -> None:
         self._tls.do_handshake()
