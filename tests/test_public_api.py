@@ -14,8 +14,14 @@ import oncestream
 
 def test_the_public_names_are_these() -> None:
     assert oncestream.__all__ == [
+        "AsyncConsumer",
+        "AsyncProducer",
         "Broker",
+        "Consumer",
         "OncestreamError",
+        "Producer",
+        "Record",
+        "Stream",
         "__version__",
         "each",
         "pipeline",

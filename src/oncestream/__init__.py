@@ -7,17 +7,43 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oncestream.broker.embedded import Broker as Broker
     from oncestream.errors import OncestreamError as OncestreamError
+    from oncestream.messaging.asynchronous import AsyncConsumer as AsyncConsumer
+    from oncestream.messaging.asynchronous import AsyncProducer as AsyncProducer
+    from oncestream.messaging.consumer import Consumer as Consumer
+    from oncestream.messaging.producer import Producer as Producer
+    from oncestream.messaging.record import Record as Record
     from oncestream.spark.each import each as each
     from oncestream.spark.pipeline import pipeline as pipeline
     from oncestream.spark.session import session as session
     from oncestream.spark.write import write as write
+    from oncestream.streams.stream import Stream as Stream
 
 __version__ = "0.1.0"
-__all__ = ["Broker", "OncestreamError", "__version__", "each", "pipeline", "session", "write"]
+__all__ = [
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Broker",
+    "Consumer",
+    "OncestreamError",
+    "Producer",
+    "Record",
+    "Stream",
+    "__version__",
+    "each",
+    "pipeline",
+    "session",
+    "write",
+]
 
 _HOMES = {
+    "AsyncConsumer": "oncestream.messaging.asynchronous",
+    "AsyncProducer": "oncestream.messaging.asynchronous",
     "Broker": "oncestream.broker.embedded",
+    "Consumer": "oncestream.messaging.consumer",
     "OncestreamError": "oncestream.errors",
+    "Producer": "oncestream.messaging.producer",
+    "Record": "oncestream.messaging.record",
+    "Stream": "oncestream.streams.stream",
     "each": "oncestream.spark.each",
     "pipeline": "oncestream.spark.pipeline",
     "session": "oncestream.spark.session",

@@ -629,12 +629,21 @@ class HistoryUnreadable(OncestreamError):
     exit_code = 4
 
 
+class ValueSentTwice(OncestreamError):
+    """A recorded history says nothing where values are not unique."""
+
+    cause = "{process} sent value {value} to {partition}, where it had been sent before"
+    suggestion = "send each number at most once to a partition, and give each client a process name of its own"
+    exit_code = 2
+
+
 class BadKeyExpression(OncestreamError):
     """An expression that tells no key of a record."""
 
     cause = "key expression {expression!r} is wrong: {reason}"
     suggestion = (
-        "use value, key, position, header:NAME, json:$.PATH or key.json:$.PATH; several are joined by ' + '"
+        "use value, key, topic, partition, offset, position, header:NAME, json:$.PATH or key.json:$.PATH;"
+        " several are joined by ' + '"
     )
     exit_code = 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oncestream.errors import ValueSentTwice
 from oncestream.verify.anomalies import Anomaly
 from oncestream.verify.checker import check
 from oncestream.verify.history import Phase
@@ -301,3 +302,10 @@ def test_a_partition_without_its_final_log_is_named(story: Story) -> None:
     report = check(story.events, final_logs={})
     assert report.ok
     assert report.unchecked == (A,)
+
+
+def test_a_history_that_sends_a_value_twice_is_refused(story: Story) -> None:
+    story.send("p", 0, 1)
+    story.send("q", 0, 1)
+    with pytest.raises(ValueSentTwice, match="q sent value 1 to a-0"):
+        story.check()

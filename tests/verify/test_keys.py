@@ -38,6 +38,7 @@ def test_parts_of_a_record() -> None:
     assert found("key") == b"k"
     assert found("key", key=None) is None
     assert found("position") == b"in-3@7"
+    assert (found("topic"), found("partition"), found("offset")) == (b"in", b"3", b"7")
     assert found("header:id", headers=headers) == b"2"
     assert found("header:other", headers=headers) is None
     assert found("header:id") is None

@@ -99,6 +99,11 @@ class Call:
             return all_operations(kind)
         return authorizer.operations(self.principal, self.host, kind, name)
 
+    def charge(self, key: str, size_bytes: int) -> None:
+        """Counts bytes towards the sender's quota."""
+        user, client_id = self.principal.name, self.client_id or ""
+        self.throttle_ms = self.node.quotas.charge(key, user, client_id, size_bytes, self.node.loop.time())
+
     def changed(self, kind: ResourceType, name: str, change: str, **details: object) -> None:
         """An administrative change was made; to be called before it is answered."""
         if self.node.audit is not None:

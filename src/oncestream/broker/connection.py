@@ -190,7 +190,10 @@ class Connection:
             self._drop_partial()
         else:
             self._keep(data, used, end)
+        full = len(self._slots) >= self._requests_max
         self._drain()
+        if full and len(self._slots) < self._requests_max:
+            self._host.call_soon(self.resume)  # whole frames may have been left
         self._update_reading()
 
     def _parse(self, data: memoryview, end: int) -> int:

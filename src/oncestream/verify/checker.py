@@ -6,7 +6,7 @@ Memory: about 200 bytes for each record sent, 16 for each in the final logs, 500
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.verify.anomalies import ALLOWED_BY_KAFKA, Anomaly, Findings
@@ -31,6 +31,7 @@ def check(
     A commit of unknown outcome may have happened, but then wholly. Partitions without a final log are not
     checked for lost writes, duplicates and skips; the report names them.
     """
+    assert not isinstance(history, Iterator), "the second walk through it would find nothing"
     ledger, findings = Ledger(history), Findings()
     check_visibility(ledger, final_logs, findings)
     for log in final_logs.values():

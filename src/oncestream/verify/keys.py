@@ -1,7 +1,8 @@
 """A small language that says which part of a record identifies it: no code is run.
 
-`value`, `key`, `position` (TOPIC-PARTITION@OFFSET), `header:NAME`, `json:$.PATH` (of the value) and
-`key.json:$.PATH`; several are joined by ` + `. A path is `$`, then `.name`, `["any name"]` or `[0]`, repeated.
+`value`, `key`, `topic`, `partition`, `offset`, `position` (TOPIC-PARTITION@OFFSET), `header:NAME`, `json:$.PATH`
+(of the value) and `key.json:$.PATH`; several are joined by ` + `. A path is `$`, then `.name`, `["any name"]` or
+`[0]`, repeated.
 """
 
 from __future__ import annotations
@@ -71,14 +72,21 @@ def records_of(at: TopicPartition, rows: pa.RecordBatch) -> Iterator[AuditRecord
 
 _Reader = Callable[[TopicPartition, pa.RecordBatch], list[bytes | None]]
 
+_PLACES: Final[dict[str, _Reader]] = {
+    "topic": lambda at, rows: [at.topic.encode()] * len(rows),
+    "partition": lambda at, rows: [b"%d" % at.partition] * len(rows),
+    "offset": lambda _, rows: [b"%d" % offset for offset in rows.column("offset").to_pylist()],
+    "position": lambda at, rows: [f"{at}@{offset}".encode() for offset in rows.column("offset").to_pylist()],
+}
+
 
 def _part(text: str, whole: str) -> tuple[bool, _Reader]:
     """Whether it needs headers, and how to read it."""
     word, colon, rest = text.partition(":")
     if text in ("key", "value"):
         return False, lambda _, rows: rows.column(text).to_pylist()
-    if text == "position":
-        return False, _positions
+    if text in _PLACES:
+        return False, _PLACES[text]
     if word == "header" and rest:
         return True, lambda _, rows: [_header(row, rest) for row in rows.column("headers").to_pylist()]
     if word in ("json", "key.json") and colon:
@@ -86,10 +94,6 @@ def _part(text: str, whole: str) -> tuple[bool, _Reader]:
         steps = _steps(rest, whole)
         return False, lambda _, rows: [_at_path(each, steps) for each in rows.column(column).to_pylist()]
     raise BadKeyExpression(expression=whole, reason=f"{text!r} is not understood")
-
-
-def _positions(at: TopicPartition, rows: pa.RecordBatch) -> list[bytes | None]:
-    return [f"{at}@{offset}".encode() for offset in rows.column("offset").to_pylist()]
 
 
 def _header(headers: list[dict[str, Any]] | None, name: str) -> bytes | None:

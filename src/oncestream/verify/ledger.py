@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final
 
 from oncestream.client.topic_partition import TopicPartition
+from oncestream.errors import ValueSentTwice
 from oncestream.verify.anomalies import Witness
 from oncestream.verify.history import NO_OFFSET, NO_TRANSACTION, Event, Kind, Phase, Record
 
@@ -140,6 +141,8 @@ class Ledger:
             sends.offsets.append(NO_OFFSET)
             sends.phases.append(0)
             self.sent += 1
+        elif event.phase is Phase.INVOKE:
+            raise ValueSentTwice(value=record.value, partition=record.at, process=event.process)
         if event.phase is not Phase.INVOKE:
             sends.phases[row] = _SENT.index(event.phase)
             sends.offsets[row] = record.offset

@@ -32,9 +32,10 @@ SURELY_NOT_WRITTEN: Final = (
 
 
 class RecordedProducer:
-    """Sends numbers. Values must be unique for a partition over the whole run. For one thread.
+    """Sends numbers, each at most once to a partition in the whole run. For one thread.
 
-    Without `transactional_id`, an idempotent producer outside of transactions.
+    A process name is used once: one that starts again takes another. Without `transactional_id`, an idempotent
+    producer outside of transactions.
     """
 
     def __init__(
@@ -184,17 +185,20 @@ class RecordedConsumer:
         self._tell(Kind.SEEK, (Record(*at, offset),))
 
     def poll(self, count: int = 500, timeout_s: float = 0.1) -> list[Record]:
-        """Records as they came; errors of librdkafka are raised, ends of partitions left out."""
+        """Records as they came, written down before an error of librdkafka is raised; ends of partitions left out."""
         records = []
+        failure = None
         for message in self.client.consume(count, timeout_s):
             error = message.error()
             if error is None:
                 records.append(_record(message))
                 self._positions[records[-1].at] = records[-1].offset + 1
             elif error.code() != confluent_kafka.KafkaError._PARTITION_EOF:
-                raise KafkaException(error)
+                failure = error
         if records:
             self._tell(Kind.POLL, tuple(records))
+        if failure is not None:
+            raise KafkaException(failure)
         return records
 
     def commit(self) -> None:

@@ -414,6 +414,16 @@ CASES: Final = (
         },
     ),
     Case(
+        "add partitions of an internal topic",
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        3,
+        TRANSACTIONAL_ID,
+        lambda n: {
+            "v3_and_below_transactional_id": n.transactional_id,
+            "v3_and_below_topics": [{"name": "__consumer_offsets", "partitions": [0]}],
+        },
+    ),
+    Case(
         "add partitions for a broker",
         ApiKey.ADD_PARTITIONS_TO_TXN,
         4,

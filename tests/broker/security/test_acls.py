@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncestream.broker.security.acls import Acl, AclFilter, check_new
-from oncestream.broker.security.authorizer import Authorizer, parse_super_users
+from oncestream.broker.security.authorizer import CACHED_MAX, Authorizer, parse_super_users
 from oncestream.broker.security.principal import Principal
 from oncestream.broker.topic_names import AUDIT_TOPIC
 from oncestream.wire.acl_codes import Operation, PatternType, Permission, ResourceType
@@ -156,6 +156,16 @@ def test_a_changed_rule_counts_at_once() -> None:
     assert authorizer.allows(*question)
     table.change(rule(), rule(permission=DENY))
     assert not authorizer.allows(*question)
+
+
+def test_what_a_client_asks_does_not_fill_the_memory() -> None:
+    authorizer = Authorizer(Table({rule(name="x", pattern=PREFIXED)}), [], allow_if_no_acl=False)
+    for number in range(CACHED_MAX + 10):
+        assert not authorizer.allows(ALICE, HERE, Operation.READ, ResourceType.TOPIC, f"guess-{number}")
+    assert len(authorizer._cache) <= CACHED_MAX
+    authorizer._cache.clear()
+    assert authorizer.allows(ALICE, HERE, Operation.READ, ResourceType.TOPIC, "x" * 100_000)
+    assert len(authorizer._cache) == 0
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from oncestream.wire.messages.describe_transactions import (
 )
 from oncestream.wire.messages.fetch import FetchResponse
 from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from oncestream.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from oncestream.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -180,6 +181,12 @@ def test_topics_of_a_transaction_that_one_may_not_see_are_left_out(world: World)
         state = wire.ask(question, 0, DescribeTransactionsResponse).transaction_states[0]
         shown[wire] = {topic.topic for topic in state.topics}
     assert (shown[world.admin], shown[world.alice]) == ({seen, hidden}, {seen})
+
+
+def test_a_pattern_that_could_hold_the_broker_up_is_refused(world: World) -> None:
+    request = ListTransactionsRequest(transactional_id_pattern="(a+)+b")
+    answer = world.alice.ask(request, 2, ListTransactionsResponse)
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_idempotence_needs_the_right_to_write_somewhere(world: World) -> None:

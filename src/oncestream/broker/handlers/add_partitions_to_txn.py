@@ -13,6 +13,7 @@ from typing import Final
 from oncestream.broker.call import Call
 from oncestream.broker.later import Later
 from oncestream.broker.state_log import Producer
+from oncestream.broker.topic_names import is_internal
 from oncestream.broker.transactions.fencing import code_for
 from oncestream.broker.transactions.state import (
     VERSION_EPOCH_BUMP,
@@ -102,13 +103,14 @@ class _Adding:
                 return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         wrong = {}
         for where in partitions:
-            if call.version < _BATCHED_SINCE and not call.may(
-                Operation.WRITE, ResourceType.TOPIC, where.topic
-            ):
+            if call.version < _BATCHED_SINCE and not self._may_write(where.topic):
                 wrong[where] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif call.node.partition(*where) is None:
                 wrong[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return wrong
+
+    def _may_write(self, topic: str) -> bool:
+        return not is_internal(topic) and self._call.may(Operation.WRITE, ResourceType.TOPIC, topic)
 
     def _verify(self, partitions: frozenset[TopicPartition]) -> None:
         try:

@@ -64,9 +64,7 @@ class Reading:
     def answer(self) -> list[Chunk]:
         call = self.call
         if call.node.catalog.quotas:
-            call.throttle_ms = call.node.quotas.charge(
-                CONSUMED, call.principal.name, call.client_id or "", self.size, call.node.loop.time()
-            )
+            call.charge(CONSUMED, self.size)
         return _encode(call, self._topics)
 
     def _read_topic(self, topic: FetchTopic) -> list[Fetched]:

@@ -1,6 +1,6 @@
 """ListTransactions (66), versions 0-2: transactional ids, by state, producer id, age (1) and pattern (2).
 
-Differs from Apache Kafka: a pattern is Python's dialect of regular expressions, not RE2's.
+Differs from Apache Kafka: a pattern is one of those that cannot hold the broker up, see groups/topic_regex.py.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 
 from oncestream.broker.call import Call
+from oncestream.broker.groups.topic_regex import check_regex
 from oncestream.broker.transactions.state import State, Transaction
 from oncestream.wire.acl_codes import ResourceType
-from oncestream.wire.error_codes import ErrorCode
+from oncestream.wire.error_codes import KafkaError
 from oncestream.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -22,9 +23,10 @@ _LABELS = {state.label for state in State}
 
 def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
     try:
-        pattern = re.compile(request.transactional_id_pattern or ".*", re.DOTALL)
-    except re.error:
-        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+        check_regex(request.transactional_id_pattern or ".*")
+    except KafkaError as error:
+        return ListTransactionsResponse(error_code=error.code)
+    pattern = re.compile(request.transactional_id_pattern or ".*", re.DOTALL)
     now_ms = call.node.clock.now_ms()
     return ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in _LABELS],
@@ -34,8 +36,8 @@ def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResp
             )
             for txn in call.node.transactions.states
             if _is_wanted(txn, request, now_ms)
-            and pattern.fullmatch(txn.id)
             and call.sees(ResourceType.TRANSACTIONAL_ID, txn.id)
+            and pattern.fullmatch(txn.id)
         ],
     )
 

@@ -59,20 +59,14 @@ def _check_topic(
     """The partitions that exist and may be read; the others have their answer."""
     by_id = call.version >= _TOPIC_IDS_SINCE
     name = call.node.topic_name(topic.topic_id) if by_id else topic.name
-    refused = None
-    if not may_group:
-        refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    elif name is None:
-        refused = ErrorCode.UNKNOWN_TOPIC_ID
-    elif not call.may(Operation.READ, ResourceType.TOPIC, name):
-        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    refused = _refusal(name, call, may_group)
     known = []
     for want in topic.partitions:
         place = OffsetCommitResponsePartition(partition_index=want.partition_index)
         told.partitions.append(place)
-        if refused is not None or name is None:
-            place.error_code = refused or ErrorCode.NONE
-        elif call.node.partition(name, want.partition_index) is None:
+        if refused is not None:
+            place.error_code = refused
+        elif name is None or call.node.partition(name, want.partition_index) is None:
             place.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
             known.append(
@@ -86,3 +80,13 @@ def _check_topic(
                 )
             )
     return known
+
+
+def _refusal(topic: str | None, call: Call, may_group: bool) -> ErrorCode | None:
+    if not may_group:
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not call.may(Operation.READ, ResourceType.TOPIC, topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return None

@@ -47,7 +47,7 @@ class _Wait(NamedTuple):
 
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Later | None:
     if call.node.catalog.quotas:
-        _charge(request, call)
+        call.charge(PRODUCED, _records_size(request))
     if call.node.authorizer is not None and not _may_be_transactional(request, call):
         return _refuse(request, refusal(ResourceType.TRANSACTIONAL_ID))
     if request.transactional_id is None:
@@ -80,11 +80,8 @@ def _write(request: ProduceRequest, call: Call, refused: Refusals | None) -> Pro
     return response
 
 
-def _charge(request: ProduceRequest, call: Call) -> None:
-    size = sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
-    call.throttle_ms = call.node.quotas.charge(
-        PRODUCED, call.principal.name, call.client_id or "", size, call.node.loop.time()
-    )
+def _records_size(request: ProduceRequest) -> int:
+    return sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
 
 
 def _may_be_transactional(request: ProduceRequest, call: Call) -> bool:

@@ -95,13 +95,16 @@ class Audit:
         self, sender: Sender, operation: Operation, kind: ResourceType, name: str, allowed: bool
     ) -> None:
         """Somebody was allowed or refused something. Cheap: it is counted now and written later."""
-        decision = _Decision(sender.principal, sender.host, sender.api, operation, kind, name, allowed)
+        shown = name[:NAME_LENGTH_MAX]
+        decision = _Decision(sender.principal, sender.host, sender.api, operation, kind, shown, allowed)
         tally = self._tallies.get(decision)
         if tally is not None:
             tally.count += 1
             return
         now_ms = self._node.clock.now_ms()
-        tally = self._tallies[decision] = _Tally(sender.client_id, now_ms)
+        tally = self._tallies[decision] = _Tally(
+            sender.client_id and sender.client_id[:NAME_LENGTH_MAX], now_ms
+        )
         if not self._may_tell(decision.principal, now_ms):
             tally.count = 1  # told with the next sweep, if there is room then
         else:
@@ -188,11 +191,11 @@ class Audit:
                 "event": "access",
                 "principal": str(decision.principal),
                 "host": decision.host,
-                "client_id": tally.client_id and tally.client_id[:NAME_LENGTH_MAX],
+                "client_id": tally.client_id,
                 "api": decision.api,
                 "operation": decision.operation.name,
                 "resource_type": decision.resource_type.name,
-                "resource": decision.resource[:NAME_LENGTH_MAX],
+                "resource": decision.resource,
                 "outcome": "allowed" if decision.allowed else "denied",
                 "count": count,
             }

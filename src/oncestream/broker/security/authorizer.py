@@ -17,6 +17,7 @@ from oncestream.broker.topic_names import AUDIT_TOPIC
 from oncestream.wire.acl_codes import Operation, PatternType, Permission, ResourceType
 
 CACHED_MAX: Final = 20_000
+CACHED_LENGTH_MAX: Final = 300
 EVERYONE: Final = "User:*"
 
 # Which operations of an allowing rule allow an operation too.
@@ -54,6 +55,8 @@ class Authorizer:
     ) -> bool:
         if self._version != self._rules.acls_version:
             self._load()
+        if len(name) > CACHED_LENGTH_MAX:  # names are whatever a client sends
+            return self._decide(principal, host, operation, kind, name)
         question = (principal, host, operation, kind, name)
         known = self._cache.get(question)
         if known is None:

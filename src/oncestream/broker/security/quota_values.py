@@ -15,7 +15,7 @@ PRODUCED: Final = "producer_byte_rate"
 CONSUMED: Final = "consumer_byte_rate"
 REQUESTS: Final = "request_percentage"
 KEYS: Final = (PRODUCED, CONSUMED, REQUESTS)
-NAME_LENGTH_MAX: Final = 4_096
+NAME_LENGTH_MAX: Final = 1_024
 ENTITIES_MAX: Final = 100_000
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Final, Protocol
 
-from oncestream.broker.security.quota_values import Entity, Limit, limit_for
+from oncestream.broker.security.quota_values import NAME_LENGTH_MAX, Entity, Limit, limit_for
 
 SAMPLES: Final = 11
 SAMPLE_SECONDS: Final = 1
@@ -36,7 +36,7 @@ class Quotas:
 
     def charge(self, key: str, user: str, client_id: str, size_bytes: int, now_s: float) -> int:
         """Counts bytes; the milliseconds for which the client is to be throttled."""
-        limit = self._limit(key, user, client_id)
+        limit = self._limit(key, user, client_id[:NAME_LENGTH_MAX])
         if limit is None or not size_bytes:
             return 0
         place = key, limit.counted_for
@@ -52,7 +52,7 @@ class Quotas:
 
     def room(self, key: str, user: str, client_id: str) -> int | None:
         """The most that one answer may carry: what the quota allows in a window. None: no quota."""
-        limit = self._limit(key, user, client_id)
+        limit = self._limit(key, user, client_id[:NAME_LENGTH_MAX])
         return None if limit is None else int(limit.rate * (SAMPLES - 1) * SAMPLE_SECONDS)
 
     def _limit(self, key: str, user: str, client_id: str) -> Limit | None:

@@ -106,6 +106,8 @@ class TlsConnection(Connection):
                 self._shake()
             while self._reading and not self.closed:
                 target = self._target()
+                if not target:
+                    break  # full of frames that wait for their turn
                 count = cast("int", self._tls.read(len(target), target))
                 if not count:
                     self.close("closed by the client", quiet=True)
@@ -137,10 +139,9 @@ class TlsConnection(Connection):
             self.principal = Principal("User", subject_of(certificate))
             logger.debug("client known peer=%s principal=%s", self.peer, self.principal)
 
-    def _update_reading(self) -> None:
-        was_reading = self._reading
-        super()._update_reading()
-        if self._reading and not was_reading and (self._incoming.pending or self._tls.pending()):
+    def resume(self) -> None:
+        super().resume()
+        if self._reading and (self._incoming.pending or self._tls.pending()):
             self._host.call_soon(self._decrypt)  # what was received before the pause
 
     def _send_last(self) -> None:
