@@ -633,7 +633,7 @@ class ValueSentTwice(OncestreamError):
     """A recorded history says nothing where values are not unique."""
 
     cause = "{process} sent value {value} to {partition}, where it had been sent before"
-    suggestion = "send each number at most once to a partition, and give each client a process name of its own"
+    suggestion = "send each number once to a partition, and give each client a process name of its own"
     exit_code = 2
 
 

@@ -125,6 +125,9 @@ class TestWhichCluster:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert chosen_cluster("other:9", None, None).settings().sasl_password == ""
+        monkeypatch.setenv("ONCESTREAM_PROFILE", "one")
+        assert chosen_cluster("other:9", None, None).settings().sasl_password == ""
+        monkeypatch.delenv("ONCESTREAM_PROFILE")
         monkeypatch.setenv("ONCESTREAM_BOOTSTRAP", "env:9")
         chosen = chosen_cluster(None, None, None)
         assert (chosen.servers, chosen.settings().sasl_password) == ("env:9", "")

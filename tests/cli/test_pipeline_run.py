@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 
 from oncestream.cli.pipeline import load_pipeline
 from oncestream.errors import BadPipelineFile
+from tests.cli.in_process import Cli
 from tests.conftest import Target
 from tests.spark.sink_kit import new_name, texts
 
@@ -98,12 +99,14 @@ def place(tmp_path: Path, embedded: Target) -> Iterator[Place]:
 
 
 @pytest.mark.slow
-def test_once_reads_what_there_is_and_the_next_run_goes_on(place: Place) -> None:
+def test_once_reads_what_there_is_and_the_next_run_goes_on(place: Place, tmp_path: Path) -> None:
     first = place.run("upper", "--once")
     assert first.exit_code == 0, first.err
     assert f"pipeline={place.name} batch=0 rows=2 dead=0" in first.out
     assert place.out() == ["A", "B"]
     place.write("c")
+    status = Cli(tmp_path, place.bootstrap).json("pipeline", "status", place.name)
+    assert (status["batch"], status["records"], status["exact"]) == (0, 1, True)
     second = place.run("upper", "--once", "--quiet", "--delivery", "exactly-once")
     assert (second.exit_code, second.out) == (0, ""), second.err
     assert place.out() == ["A", "B", "C"]

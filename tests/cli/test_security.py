@@ -100,6 +100,26 @@ def test_prefixed_and_denying_rules(login: Login, name: str) -> None:
     admin.ok("acl", "delete", "--group", name, "--prefixed", "--yes")
 
 
+def test_the_permissions_of_a_stream_say_who_writes_and_who_reads(login: Login, name: str) -> None:
+    admin, alice, bob, carol = map(login, ("admin", "alice", "bob", "carol"))
+    path, topic, group = f"/{name}/pump", f"/{name}/pump:warning", f"{name}.pump.readers"
+    made = admin.json("stream", "create", path, "--produceperm", "u:alice", "--consumeperm", "u:bob|u:alice")
+    assert (made["produceperm"], made["adminperm"]) == ("u:alice", "u:admin")
+    admin.ok("stream", "topic", "create", path, "warning")
+    alice.ok("produce", topic, "--transaction-size", "0", stdin="1\n2\n")
+    assert bob.ok("consume", topic, "--group", group) == "1\n2\n"
+    assert "is not allowed" in bob.refused(6, "produce", topic, stdin="3\n")
+    assert "is not allowed" in carol.refused(6, "produce", topic, stdin="3\n")
+    assert "there is no topic" in carol.refused(5, "consume", topic)
+    assert admin.json("stream", "cursor", "list", path)[0]["records"] == 0
+    admin.ok("stream", "edit", path, "--consumeperm", "u:carol")
+    assert carol.ok("consume", topic) == "1\n2\n"
+    assert "there is no topic" in bob.refused(5, "consume", topic)
+    assert bob("stream", "delete", path, "--yes").exit_code == 6
+    admin.ok("stream", "delete", path, "--yes")
+    assert admin.json("acl", "list", "--topic", f"{name}.pump.", "--prefixed") == []
+
+
 def test_permissions_of_a_stream_that_cannot_be_are_refused(login: Login, name: str) -> None:
     told = login("admin").refused(2, "stream", "create", f"/{name}", "--produceperm", "alice")
     assert "alice" in told

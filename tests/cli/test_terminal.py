@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import pty
 import select
-import signal
+import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import pytest
 
 from tests.cli.in_process import Cli
 
@@ -23,10 +22,16 @@ class Terminal:
 
     def __init__(self, cli: Cli, *arguments: str) -> None:
         self.shown = ""
-        self._pid, self._door = pty.fork()
-        if self._pid == 0:
-            command = [sys.executable, "-m", "oncestream.cli.main", *arguments]
-            os.execve(sys.executable, command, {**cli.environment, "COLUMNS": "200"})
+        self._door, inside = pty.openpty()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "oncestream.cli.main", *arguments],
+            stdin=inside,
+            stdout=inside,
+            stderr=inside,
+            env={**cli.environment, "COLUMNS": "200"},
+            start_new_session=True,
+        )
+        os.close(inside)
 
     def wait_for(self, text: str) -> None:
         deadline = time.monotonic() + TIMEOUT_S
@@ -37,18 +42,22 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._door, text.encode())
 
+    def wait_hidden(self) -> None:
+        """Until what is typed is not shown: what comes before that is thrown away."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while termios.tcgetattr(self._door)[3] & termios.ECHO:
+            assert time.monotonic() < deadline, self.shown
+            time.sleep(0.01)
+
     def end(self) -> int:
         while self._read():
             pass
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return self._process.wait(TIMEOUT_S)
 
     def close(self) -> None:
+        self._process.kill()
+        self._process.wait(TIMEOUT_S)
         os.close(self._door)
-        try:
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass  # it has ended, as it should
 
     def _read(self) -> bool:
         readable, _, _ = select.select([self._door], [], [], TIMEOUT_S)
@@ -70,7 +79,6 @@ def terminal(cli: Cli, *arguments: str) -> Iterator[Terminal]:
         opened.close()
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_question_is_asked_and_its_answer_counts(embedded_cli: Cli, name: str) -> None:
     embedded_cli.ok("topic", "create", name)
     with terminal(embedded_cli, "topic", "delete", name) as shown:
@@ -86,12 +94,13 @@ def test_a_question_is_asked_and_its_answer_counts(embedded_cli: Cli, name: str)
     assert name not in [row["topic"] for row in embedded_cli.json("topic", "list")]
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_password_is_asked_for_twice_and_not_shown(embedded_cli: Cli, name: str) -> None:
     with terminal(embedded_cli, "user", "add", name) as shown:
         shown.wait_for("Password:")
+        shown.wait_hidden()
         shown.type("hidden\n")
         shown.wait_for("Repeat for confirmation:")
+        shown.wait_hidden()
         shown.type("hidden\n")
         assert shown.end() == 0, shown.shown
         assert "hidden" not in shown.shown

@@ -74,6 +74,18 @@ def test_a_transaction_moves_records_and_positions_together(bootstrap: str) -> N
     assert values(read_all(bootstrap, sink, 30)) == [str(number) for number in range(30)]
 
 
+def test_a_named_producer_numbers_its_records(embedded: Any) -> None:
+    topic, name = new_topic(embedded.bootstrap_servers), new_name("producer")
+
+    async def program() -> None:
+        for number in (3, 4):
+            async with AsyncProducer(embedded.bootstrap_servers, name=name) as producer:
+                assert await producer.last_sequence(topic, 0) == (None if number == 3 else 3)
+                await producer.send(topic, "v", sequence=number)
+
+    _run(program())
+
+
 def test_the_event_loop_goes_on_while_nothing_comes(embedded: Any) -> None:
     topic = new_topic(embedded.bootstrap_servers)
 

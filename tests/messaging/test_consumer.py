@@ -181,10 +181,12 @@ def test_a_rebalance_tells_both_members_and_may_commit(bootstrap: str) -> None:
     first.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "protocol", [{"partition.assignment.strategy": "cooperative-sticky"}, {"group.protocol": "consumer"}]
 )
-def test_incremental_rebalances_read_every_record_once(bootstrap: str, protocol: dict[str, str]) -> None:
+def test_incremental_rebalances_read_every_record_once(embedded: Any, protocol: dict[str, str]) -> None:
+    bootstrap = embedded.bootstrap_servers
     topic, group = _topic_with(bootstrap, 40, partitions=4), new_name("group")
     seen: list[tuple[int, int]] = []
 

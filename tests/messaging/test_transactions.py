@@ -25,8 +25,12 @@ from oncestream.messaging.producer import Producer
 from tests.client.kit import new_name
 from tests.messaging.kit import new_topic, read_all, take, until_deadline, values
 
-CLASSIC = {"session.timeout.ms": 10_000}
-PROTOCOLS = [CLASSIC, {"partition.assignment.strategy": "cooperative-sticky"}, {"group.protocol": "consumer"}]
+EAGER = {"heartbeat.interval.ms": 200}
+PROTOCOLS = [
+    EAGER,
+    {**EAGER, "partition.assignment.strategy": "cooperative-sticky"},
+    {"group.protocol": "consumer"},
+]
 
 
 def test_what_is_sent_in_a_transaction_comes_together_or_not_at_all(bootstrap: str) -> None:
@@ -62,6 +66,22 @@ def test_a_newer_producer_ends_the_older_for_good(bootstrap: str) -> None:
             newer.send(topic, "of the newer")
     with pytest.raises(ProducerFenced), older.transaction():
         pytest.fail("it must not begin")
+    assert values(read_all(bootstrap, topic, 1)) == ["of the newer"]
+
+
+def test_a_producer_that_was_fenced_learns_it_when_it_sends(bootstrap: str) -> None:
+    topic, name = new_topic(bootstrap), new_name("txn")
+    older = Producer(bootstrap, transactional_id=name)
+    older.begin()
+    newer = Producer(bootstrap, transactional_id=name)
+    with pytest.raises(ProducerFenced):
+        older.send(topic, "of the older")
+        older.flush()
+    with newer, newer.transaction():
+        newer.send(topic, "of the newer")
+    for _ in range(2):
+        with pytest.raises(ProducerFenced):
+            older.commit()
     assert values(read_all(bootstrap, topic, 1)) == ["of the newer"]
 
 
@@ -120,6 +140,7 @@ def test_positions_are_committed_with_the_transaction_and_an_abort_takes_the_con
     assert values(read_all(bootstrap, sink, 10)) == [str(number) for number in range(10)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", PROTOCOLS, ids=["eager", "cooperative", "consumer"])
 def test_a_rebalance_between_reading_and_committing_writes_nothing_twice(
     bootstrap: str, settings: dict[str, Any]
@@ -135,9 +156,9 @@ def test_a_rebalance_between_reading_and_committing_writes_nothing_twice(
             # Inside this poll its partitions are taken away; the records above are not its own any more.
             for record in first.poll(0.1):
                 producers[0].send(sink, record.value)
-            for record in second.poll(0.1):
-                pytest.fail(f"{record} was read before the first member's transaction ended")
+            second.poll(0.1)
             if second.assignment():
+                second.rewind()
                 break
     done: Counter[str] = Counter()
     for _ in until_deadline(lambda: f"{sum(done.values())} of 40"):
@@ -150,8 +171,10 @@ def test_a_rebalance_between_reading_and_committing_writes_nothing_twice(
     assert Counter(values(read_all(bootstrap, sink, 40))) == Counter(str(number) for number in range(40))
 
 
-def test_a_member_that_was_put_out_commits_nothing(bootstrap: str) -> None:
+@pytest.mark.slow
+def test_a_member_that_was_put_out_commits_nothing(embedded: Any) -> None:
     """It looks, from the program, as if nothing had happened: the broker has given its partition away."""
+    bootstrap = embedded.bootstrap_servers
     source, sink, group = _source(bootstrap, 10, 1), new_topic(bootstrap), new_name("group")
     settings = {"session.timeout.ms": 6_000, "max.poll.interval.ms": 6_000}
     producers = [Producer(bootstrap, transactional_id=new_name("txn")) for _ in range(2)]
@@ -170,7 +193,8 @@ def test_a_member_that_was_put_out_commits_nothing(bootstrap: str) -> None:
     assert values(read_all(bootstrap, sink, 10)) == [str(number) for number in range(10)]
 
 
-def test_a_refused_commit_of_offsets_cannot_be_passed_over(bootstrap: str) -> None:
+def test_a_refused_commit_of_offsets_cannot_be_passed_over(embedded: Any) -> None:
+    bootstrap = embedded.bootstrap_servers
     source, sink, group = _source(bootstrap, 4, 2), new_topic(bootstrap), new_name("group")
     producer = Producer(bootstrap, transactional_id=new_name("txn"))
     with (
@@ -259,4 +283,7 @@ def _source(bootstrap: str, records: int, partitions: int) -> str:
 
 
 def _consumer(bootstrap: str, topic: str, group: str, **options: Any) -> Consumer:
-    return Consumer(topic, group=group, bootstrap_servers=bootstrap, commit="manual", **options)
+    return Consumer(
+        topic,
+        **{"group": group, "bootstrap_servers": bootstrap, "commit": "manual", "settings": EAGER, **options},
+    )

@@ -29,7 +29,8 @@ def producer(bootstrap: str, **settings: object) -> Any:
 
 
 def transactional(bootstrap: str) -> Any:
-    started = producer(bootstrap, transactional_id=f"tx-{uuid.uuid4()}")
+    # As docs/clients.md says: else librdkafka may wait for ever when the only broker was away.
+    started = producer(bootstrap, transactional_id=f"tx-{uuid.uuid4()}", metadata_recovery_strategy="none")
     started.init_transactions(TIMEOUT_S)
     return started
 

@@ -12,8 +12,6 @@ from oncestream.testing.committed import committed_records
 from tests.client.kit import new_name
 from tests.testing.kit import TIMEOUT_S, producer, send, transactional
 
-TRANSACTIONS = 25
-
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_on_the_embedded_broker(broker: TestBroker, seed: int) -> None:
@@ -34,26 +32,25 @@ def test_on_three_nodes_of_apache_kafka_one_of_which_is_killed(java: None) -> No
         doors = set(proxy.bootstrap_servers.split(","))
         told = producer(proxy.bootstrap_servers).list_topics(timeout=TIMEOUT_S)
         assert {f"{each.host}:{each.port}" for each in told.brokers.values()} == doors
-        check_transactions(proxy, seed=4)
         kafka.kill(2)
-        check_transactions(proxy, seed=5)
+        check_transactions(proxy, seed=4, transactions=8)
 
 
-def check_transactions(proxy: FaultProxy, seed: int) -> None:
+def check_transactions(proxy: FaultProxy, seed: int, transactions: int = 25) -> None:
     """Each writes three records and an offset, under faults of every kind."""
     topic, group = new_name(), new_name("group")
     client = transactional(proxy.bootstrap_servers)
     reader = Consumer({"bootstrap.servers": proxy.bootstrap_servers, "group.id": group, "log_level": 0})
     send_in_transaction(client, reader, topic, 0)
-    faults = proxy.add_all(random_rules(seed, 20, within=TRANSACTIONS))
-    for number in range(1, TRANSACTIONS):
+    faults = proxy.add_all(random_rules(seed, 20, within=transactions))
+    for number in range(1, transactions):
         send_in_transaction(client, reader, topic, number)
     assert sum(fault.hits for fault in faults) > 5
     proxy.clear()
     found = [record.value for record in committed_records(proxy.bootstrap_servers, topic, 0, TIMEOUT_S)]
-    assert found == [f"{number}-{part}".encode() for number in range(TRANSACTIONS) for part in range(3)]
+    assert found == [f"{number}-{part}".encode() for number in range(transactions) for part in range(3)]
     (committed,) = reader.committed([TopicPartition(topic, 0)], TIMEOUT_S)
-    assert committed.offset == TRANSACTIONS - 1
+    assert committed.offset == transactions - 1
     reader.close()
 
 

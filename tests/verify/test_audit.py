@@ -319,6 +319,21 @@ def test_buckets_count_what_multisets_count(
     assert (comparison.inputs, comparison.outputs) == (len(inputs), len(outputs))
 
 
+def test_keys_that_share_half_of_their_hash_are_two_keys() -> None:
+    rows = np.concatenate(
+        [rows_of([b"a"], None, np.array([0]), place, place * Role.OUTPUT) for place in (0, 1)]
+    )
+    rows["hash2"] = [1, 2]
+    comparison = Comparison(Expected.ONE, PLACES, compare=False)
+    comparison.take(rows)
+    assert (comparison.missing, comparison.extra) == (1, 1)
+
+
+def test_both_halves_of_a_hash_tell_keys_apart() -> None:
+    rows = rows_of([b"%d" % number for number in range(1000)], None, np.arange(1000), 0, Role.REQUIRED)
+    assert len(set(rows["hash"].tolist())) == len(set(rows["hash2"].tolist())) == 1000
+
+
 @pytest.mark.slow
 def test_a_million_records_with_one_gap_and_one_duplicate(
     topics: Topics, cluster: Cluster, monkeypatch: pytest.MonkeyPatch

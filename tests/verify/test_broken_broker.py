@@ -180,7 +180,7 @@ def test_a_producer_that_is_not_fenced_commits_half_of_its_transaction(
     report = bench.check()
     if fencing:
         assert report.ok, report.text()
-        assert report.figures.unknown == 1
+        assert report.figures.outcome_unknown == 1
     else:
         assert report.counts == {Anomaly.LOST_WRITE: 1, Anomaly.TORN_TRANSACTION: 1}
 

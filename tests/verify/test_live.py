@@ -14,7 +14,7 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.verify.anomalies import Anomaly
 from oncestream.verify.checker import check
 from oncestream.verify.final_log import read_final_logs
-from oncestream.verify.history import History, HistoryWriter
+from oncestream.verify.history import History, HistoryWriter, Kind
 from oncestream.verify.pipelines import Row, check_pipeline
 from oncestream.verify.recorder import RecordedConsumer, RecordedProducer
 from tests.client.kit import new_name, new_topic
@@ -64,8 +64,8 @@ def test_a_worker_that_reads_and_writes_in_transactions_is_followed_through_its_
         committed = attempts = 0
         while committed < 20:
             attempts += 1
-            worker.begin()
             records = consumer.poll(5, 10)
+            worker.begin()
             for record in records:
                 assert record.value is not None
                 worker.send(sink, 1000 * attempts + record.value)
@@ -79,8 +79,10 @@ def test_a_worker_that_reads_and_writes_in_transactions_is_followed_through_its_
                 committed += len(records)
         consumer.close()
     logs = read_final_logs(cluster, [source.topic, sink.topic])
-    report = check(History.of_folder(tmp_path), final_logs=logs)
+    events = list(History.of_folder(tmp_path))
+    report = check(events, final_logs=logs)
     assert report.ok, report.text()
+    assert {event.transaction for event in events if event.kind is Kind.POLL} == set(range(attempts))
     assert [value % 1000 for value in logs[sink].values] == list(range(20))
     assert committed_offsets(cluster, group)[source].offset == 20
     found = check_pipeline(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncestream.verify.anomalies import ALLOWED_BY_KAFKA, Anomaly
+from oncestream.verify.anomalies import ALLOWED_BY_KAFKA, Anomaly, Findings
 from oncestream.verify.history import NO_TRANSACTION, Event, Kind, Phase
 from oncestream.verify.page import page
 from oncestream.verify.plot import Line, nice_above, plot
@@ -76,6 +76,15 @@ def test_the_json_has_all_of_it(report: Report) -> None:
     }
 
 
+def test_what_another_check_found_joins_the_report(report: Report) -> None:
+    findings = Findings()
+    findings.add(Anomaly.LOST_WRITE, "one more")
+    findings.add(Anomaly.EXTRA_OUTPUT, "an output")
+    joined = report.with_findings(findings)
+    assert joined.counts == {Anomaly.LOST_WRITE: 2, Anomaly.TORN_TRANSACTION: 1, Anomaly.EXTRA_OUTPUT: 1}
+    assert [found.text for found in joined.found[-2:]] == ["one more", "an output"]
+
+
 def noted(
     kind: Kind, phase: Phase, second: float, note: str = "", amount: int = 0, process: str = "t"
 ) -> Event:
@@ -135,6 +144,7 @@ def test_the_page_loads_nothing_and_shows_every_record(report: Report) -> None:
     reader.feed(html)
     assert not reader.addresses
     assert "script" not in reader.tags
+    assert "<p>" not in html
     assert "url(" not in html
     assert "http" not in html
     for text in ("Run <1>", "Failed: 1 x lost write, 1 x torn transaction", "kill <broker>", "Memory", "<p>"):

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from oncestream.broker import topic_configs
 from oncestream.broker.call import Call
 from oncestream.broker.catalog import TopicEntry
-from oncestream.broker.listeners import address_text, with_protocols
+from oncestream.broker.listeners import with_protocols
 from oncestream.broker.node import Node, Topic
 from oncestream.broker.security.acls import CLUSTER_NAME
 from oncestream.broker.settings import BrokerSettings
@@ -161,7 +161,7 @@ def _check_broker_name(node: Node, name: str) -> None:
 
 def _broker_entries(node: Node) -> list[ConfigEntry]:
     settings, defaults = node.settings, BrokerSettings()
-    served = replace(settings, advertise=settings.advertise or address_text(node.address))
+    served = replace(settings, advertise=node.advertised_listeners)
     entries = []
     for name, type_, read in _BROKER_TABLE:
         value, default = read(served), read(defaults)

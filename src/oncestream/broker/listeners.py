@@ -109,10 +109,8 @@ def open_listener(plan: Plan, settings: BrokerSettings) -> Listener:
     return Listener(plan.protocol, sock, plan.advertised or (str(host), int(port)), mechanisms)
 
 
-def addresses_text(listeners: Sequence[Listener], settings: BrokerSettings) -> str:
-    """What clients are told, in the form of the setting `listen`: HOST:PORT or PROTOCOL://HOST:PORT,..."""
-    if "://" not in settings.listen:
-        return address_text(listeners[0].address)
+def addresses_text(listeners: Sequence[Listener]) -> str:
+    """What clients are told: PROTOCOL://HOST:PORT,..."""
     return ",".join(f"{each.protocol}://{address_text(each.address)}" for each in listeners)
 
 

@@ -68,6 +68,7 @@ class Node:
         self.loop = loop
         self.clock = clock
         self.address: tuple[str, int] = ("", 0)
+        self.advertised_listeners = ""  # as Kafka writes them
         self.topics: dict[str, Topic] = {}
         self.stream_rules = StreamRules(self.topics)
         self._groups: GroupCoordinator | None = None

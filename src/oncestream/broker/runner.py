@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from oncestream.broker.clock import Clock
 from oncestream.broker.housekeeping import Housekeeping
-from oncestream.broker.listeners import addresses_text, plan_listeners
+from oncestream.broker.listeners import address_text, plan_listeners
 from oncestream.broker.node import Node
 from oncestream.broker.security.tls import ServerTls
 from oncestream.broker.server import Server
@@ -19,7 +19,7 @@ logger = logging.getLogger("oncestream.broker")
 
 
 async def run_broker(settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[str], None]) -> None:
-    """Serves from the moment `on_ready` is called with the addresses until `stop` is set; then stops cleanly."""
+    """Serves from the moment `on_ready` is called with its addresses until `stop` is set; then stops cleanly."""
     plans = plan_listeners(settings)
     tls = ServerTls(settings) if settings.tls_certificate else None
     node = Node(settings, asyncio.get_running_loop(), Clock())
@@ -30,7 +30,7 @@ async def run_broker(settings: BrokerSettings, stop: asyncio.Event, on_ready: Ca
         raise
     housekeeping = Housekeeping(node)
     try:
-        on_ready(addresses_text(server.listeners, settings))
+        on_ready(node.advertised_listeners if "://" in settings.listen else address_text(node.address))
         await stop.wait()
     finally:
         server.close()

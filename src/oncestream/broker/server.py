@@ -11,7 +11,7 @@ from typing import Final
 
 from oncestream.broker.connection import Connection
 from oncestream.broker.dispatch import Dispatcher
-from oncestream.broker.listeners import Listener, Plan, open_listener
+from oncestream.broker.listeners import Listener, Plan, addresses_text, open_listener
 from oncestream.broker.node import Node
 from oncestream.broker.security.principal import host_of
 from oncestream.broker.security.sasl import Login
@@ -57,6 +57,7 @@ class Server:
             self._listening(listener, True)
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
         node.address = self.listeners[0].address
+        node.advertised_listeners = addresses_text(self.listeners)
 
     def close(self) -> None:
         self._sweeper.cancel()
@@ -138,7 +139,7 @@ class Server:
             self._welcome(listener, sock, f"{address[0]}:{address[1]}")
 
     def _welcome(self, listener: Listener, sock: socket.socket, peer: str) -> None:
-        if len(self._connections) >= self._node.settings.connections_max:
+        if len(self._connections) >= self._node.settings.connections_max and not self._make_room():
             logger.warning("connection refused peer=%s reason=%d are open", peer, len(self._connections))
             sock.close()
             return
@@ -157,6 +158,13 @@ class Server:
         audit = self._node.audit
         told = None if audit is None else partial(audit.login_failed, host_of(peer))
         return Login(self._node.catalog, listener.mechanisms, told)
+
+    def _make_room(self) -> bool:
+        """Silent connections keep nobody out: of those that have not come in yet, the oldest goes."""
+        strangers = [connection for connection in self._connections if not connection.admitted]
+        if strangers:
+            min(strangers, key=lambda connection: connection.opened).close("its place was needed")
+        return bool(strangers)
 
     def _sweep(self) -> None:
         """Closes connections that are idle, or stuck in the middle of a request or an answer."""

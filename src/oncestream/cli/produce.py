@@ -80,26 +80,22 @@ def produce(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Pass over lines that are wrong.")] = False,
 ) -> None:
     """Write lines or JSON from standard input to a topic."""
-    if topic is None and not json:
-        raise BadArgument(name="produce", reason="it needs a topic, or --json with a topic in each object")
-    if json and key_separator is not None:
-        raise BadArgument(name="--key-separator", reason="with --json the key is a field")
-    if key_separator == "":
-        raise BadArgument(name="--key-separator", reason="it is empty")
     if acks is not Acks.ALL and transaction_size is not None:
         raise BadArgument(name=f"--acks {acks}", reason="transactions need --acks all")
-    extra = tuple((name, value.encode()) for name, value in pairs("--header", header or []).items())
+    headers = tuple((name, value.encode()) for name, value in pairs("--header", header or []).items())
     rules = _Rules(
-        parse_json if json else line_parser(key_separator),
+        _parser(topic, json, key_separator),
         None if topic is None else parse_topic(topic),
         None if key is None else key.encode(),
-        extra,
+        headers,
         partition,
         skip_bad,
     )
-    options = {"compression.type": str(compression), "acks": str(acks)}
-    if acks is Acks.ALL:
-        options["enable.idempotence"] = "true"
+    options = {
+        "compression.type": str(compression),
+        "acks": str(acks),
+        "enable.idempotence": acks is Acks.ALL,
+    }
     call.cluster.metadata([])  # a wrong address or password is told here, at once
     sender = Sender(
         call.settings,
@@ -115,6 +111,16 @@ def produce(
     if sender.transactions:
         _wait_visible(call.cluster, sender.transactional_id)
     _summarize(call, sender, skipped, time.monotonic() - began)
+
+
+def _parser(topic: str | None, json: bool, key_separator: str | None) -> Parse:
+    if topic is None and not json:
+        raise BadArgument(name="produce", reason="it needs a topic, or --json with a topic in each object")
+    if json and key_separator is not None:
+        raise BadArgument(name="--key-separator", reason="with --json the key is a field")
+    if key_separator == "":
+        raise BadArgument(name="--key-separator", reason="it is empty")
+    return parse_json if json else line_parser(key_separator)
 
 
 @dataclass(frozen=True, slots=True)

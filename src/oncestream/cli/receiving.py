@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +12,7 @@ from oncestream.cli.cluster import access_to
 from oncestream.cli.record_format import Record
 from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition as Place
-from oncestream.errors import DataLost
+from oncestream.errors import DataLost, RequestTimedOut
 from oncestream.messaging.failures import KafkaError
 
 POLL_S: Final = 0.2
@@ -51,10 +52,17 @@ class Receiver:
     def batches(self) -> Iterator[list[Record]]:
         """What came, an empty list where nothing did for a moment; ends when every range is read."""
         self._consumer.assign([TopicPartition(*each, self._ranges[each].start) for each in self._left])
+        has_end = all(each.end is not None for each in self._ranges.values())
+        last = time.monotonic()
         while self._left:
             self._faults.raise_login()
             before = set(self._left)
             messages = self._consumer.consume(BATCH, POLL_S)
+            if messages:
+                last = time.monotonic()
+            elif has_end and time.monotonic() - last > self._timeout_s:
+                # All of it was there when the end was asked for.
+                raise RequestTimedOut(api=FETCH, timeout_s=self._timeout_s, reason="nothing more came")
             yield [_record(message) for message in messages if self._is_wanted(message)]
             for place in before - self._left:
                 # Markers and aborted records at the end are never handed out, but they are behind us.

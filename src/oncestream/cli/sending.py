@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
@@ -11,10 +12,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from oncestream.cli.cluster import access_to
 from oncestream.cli.produce_input import Message
 from oncestream.client.settings import ClientSettings
-from oncestream.errors import OncestreamError
+from oncestream.errors import CommitUnknown, OncestreamError
 
 DELIVERY_TIMEOUT_MS: Final = 60_000
 NEW_TOPIC_WAIT_MS: Final = 10_000  # then a topic that is not there is told
+COMMIT_TRY_S: Final = 10.0
 PRODUCE: Final = "PRODUCE"
 
 
@@ -63,17 +65,14 @@ class Sender:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ends in good order, or takes back the open transaction."""
-        if error is None:
+        if error is not None:
+            self._give_up()
+            return
+        try:
             self.commit()
-        elif self._is_open:
-            self._is_open = False
-            with suppress(
-                OncestreamError
-            ):  # fenced or unreachable: the broker aborts it when its time is over
-                self._call(self._producer.abort_transaction, self._timeout_s)
-        else:
-            with suppress(OncestreamError):  # the first error is the one to tell; `delivered` is right
-                self._call(self._producer.flush, self._timeout_s)
+        except OncestreamError:
+            self._give_up()
+            raise
 
     def send(self, message: Message) -> None:
         """ValueError where the client does not take the message."""
@@ -101,13 +100,39 @@ class Sender:
         """Waits until all that was sent is there, and makes it visible."""
         if self._is_open:
             self._flush()
-            self._call(self._producer.commit_transaction, self._timeout_s)
+            self._commit_transaction()
+            self._is_open = False
             self.delivered += self._in_transaction
             self.transactions += 1
-            self._is_open = False
         elif self._size is None:
             self._flush()
         self._in_transaction = 0
+
+    def _commit_transaction(self) -> None:
+        """Asks again where no answer came; what may be committed is never aborted."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                self._producer.commit_transaction(COMMIT_TRY_S)
+                return
+            except KafkaException as error:
+                told = error.args[0]
+                if told.txn_requires_abort():
+                    raise self._error(told, self._subject()) from None
+                self._is_open = False
+                if not told.retriable():
+                    raise self._error(told, self._subject()) from None
+                if time.monotonic() > deadline:
+                    raise CommitUnknown(transactional_id=self.transactional_id, reason=told.str()) from None
+
+    def _give_up(self) -> None:
+        """After an error, which is the one to tell: one that comes on top of it changes nothing."""
+        with suppress(OncestreamError):
+            if self._is_open:
+                self._is_open = False
+                self._call(self._producer.abort_transaction, self._timeout_s)
+            elif self._size is None:
+                self._call(self._producer.flush, self._timeout_s)
 
     def _flush(self) -> None:
         left = self._call(self._producer.flush, self._timeout_s)
@@ -142,8 +167,13 @@ class Sender:
         raise self._error(error, str(message.topic))
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._error(*self._failure)
+        if self._failure is None:
+            return
+        error, subject = self._failure
+        if error.code() == KafkaError._PURGE_QUEUE:
+            # It was thrown away because of another error, which `Faults` has noticed.
+            error = KafkaError(KafkaError._FATAL)
+        raise self._error(error, subject)
 
     def _call(self, function: Any, *arguments: object) -> Any:
         try:
@@ -153,7 +183,8 @@ class Sender:
             told = error if isinstance(error, KafkaException) else error.__cause__
             if not isinstance(told, KafkaException):
                 raise
-            self._raise_failure()
+            if not told.args[0].fatal():
+                self._raise_failure()
             raise self._error(told.args[0], self._subject()) from None
 
     def _subject(self) -> str:

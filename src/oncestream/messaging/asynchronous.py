@@ -58,6 +58,9 @@ class AsyncProducer:
     async def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         await self._worker.do(lambda producer: producer.flush(timeout_s))
 
+    async def last_sequence(self, topic: str, partition: int) -> int | None:
+        return await self._worker.do(lambda producer: producer.last_sequence(topic, partition))
+
     @asynccontextmanager
     async def transaction(self, consumer: AsyncConsumer | None = None) -> AsyncIterator[None]:
         """As `Producer.transaction`."""

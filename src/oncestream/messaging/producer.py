@@ -19,6 +19,7 @@ from oncestream.errors import (
     ClientMisused,
     DeliveryFailed,
     OncestreamError,
+    ProducerFenced,
     RequestTimedOut,
 )
 from oncestream.messaging.numbering import Numbering
@@ -285,6 +286,8 @@ class Producer:
         if self._failed:
             first, others = self._failed[0], len(self._failed) - 1
             self._failed.clear()
+            if isinstance(first.__cause__, ProducerFenced):
+                raise first.__cause__
             told = f" (and {others} more)" if others else ""
             raise DeliveryFailed(**{**first.facts, "others": told}) from first.__cause__
 

@@ -103,24 +103,23 @@ class Topics:
             ensure_topic(cluster, text)
 
     def _ask(self, kafka_name: str, timeout_s: float, *, serve: bool = True) -> _Partitions:
-        deadline = time.monotonic() + timeout_s
+        begun = time.monotonic()
         while True:
-            left_s = max(0.0, deadline - time.monotonic())
-            error = self._look(kafka_name, min(STEP_S, left_s))
+            error = self._look(kafka_name)
             if error is None:
                 return self._partitions[kafka_name]
             if serve:
                 self._client.poll(0)  # only so does librdkafka tell of a login that was refused
                 self._faults.raise_login()
-            is_missing = error.code() in UNKNOWN and timeout_s - left_s > MADE_S
-            if error.code() not in _PASSES or is_missing or left_s <= 0:
+            wait_s = min(timeout_s, MADE_S) if error.code() in UNKNOWN else timeout_s
+            if error.code() not in _PASSES or time.monotonic() - begun >= wait_s:
                 raise self._faults.of(error, "metadata", self.shown(kafka_name), timeout_s)
             time.sleep(PAUSE_S)
 
-    def _look(self, kafka_name: str, timeout_s: float) -> Any:
+    def _look(self, kafka_name: str) -> Any:
         """Learns the topic's partitions, or answers why not."""
         try:
-            told = self._client.list_topics(kafka_name, timeout=timeout_s).topics[kafka_name]
+            told = self._client.list_topics(kafka_name, timeout=STEP_S).topics[kafka_name]
         except KafkaException as error:
             return error.args[0]
         if told.error is not None:

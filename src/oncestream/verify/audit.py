@@ -1,7 +1,7 @@
 """Audits a user's topics: every input is accounted for once in the output.
 
-Streams through any size: rows of 37 bytes are spread over files by key, then compared file by file, in about
-250 MB of memory. Keys are compared by 128 bits of hash.
+Streams through any size: rows of 37 bytes are spread over files by key, then compared file by file. Measured with
+8 million records: 13 s, 300 MB of memory for the whole process. Keys are compared by 128 bits of hash.
 """
 
 from __future__ import annotations

@@ -82,7 +82,6 @@ class Comparison:
         elif self._expected is Expected.AT_MOST_ONE:
             missing = nothing
         elif self._expected is Expected.AT_LEAST_ONE:
-            missing = np.where(outputs > 0, nothing, missing)
             behind = np.where(known > 0, nothing, behind)
             duplicates = nothing
         self.missing += self._tell("missing", rows, bounds, missing, Role.REQUIRED)

@@ -62,6 +62,6 @@ def _figures(ledger: Ledger, logs: Mapping[TopicPartition, FinalLog]) -> Figures
         transactions=len(fates),
         committed=fates.count(Fate.COMMITTED),
         aborted=fates.count(Fate.ABORTED),
-        unknown=fates.count(Fate.MAYBE) + fates.count(Fate.OPEN),
+        outcome_unknown=fates.count(Fate.MAYBE) + fates.count(Fate.OPEN),
         faults=ledger.faults,
     )

@@ -6,6 +6,7 @@ Times are of the monotonic clock, which all processes of one machine share.
 
 from __future__ import annotations
 
+import errno
 import heapq
 import json
 import os
@@ -127,7 +128,7 @@ class History:
 
 
 class HistoryWriter:
-    """Appends events to a file. Each is with the operating system before `write` returns: SIGKILL loses none."""
+    """Appends events to a file of its own. The operating system has each when `write` returns: SIGKILL loses none."""
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +146,9 @@ class HistoryWriter:
         amount: int = 0,
     ) -> None:
         event = Event(kind, phase, process, time.monotonic_ns(), transaction, records, note, amount)
-        os.write(self._file, event.line().encode())
+        line = event.line().encode()
+        if os.write(self._file, line) != len(line):
+            raise OSError(errno.ENOSPC, "only a part of an event could be written")
 
     def close(self) -> None:
         os.close(self._file)

@@ -58,6 +58,11 @@ class RecordedProducer:
         if transactional_id is not None:
             self.client.init_transactions(timeout_s)
 
+    @property
+    def coming_transaction(self) -> int:
+        """The open one, or else the next: that in which what is polled now will be used."""
+        return self._count if self.transaction == NO_TRANSACTION else self.transaction
+
     def begin(self) -> None:
         self.client.begin_transaction()
         self.transaction = self._count
@@ -135,7 +140,7 @@ class RecordedProducer:
 
 
 class RecordedConsumer:
-    """Polls numbers. `of`: the producer in whose transactions it polls; they count as one process. For one thread."""
+    """Polls numbers. `of`: the producer in whose transactions they are used; both are one process, in one thread."""
 
     def __init__(
         self,
@@ -219,7 +224,7 @@ class RecordedConsumer:
         self._tell(Kind.ASSIGN, tuple(Record(*at, offset) for at, offset in positions.items()))
 
     def _tell(self, kind: Kind, records: tuple[Record, ...]) -> None:
-        transaction = NO_TRANSACTION if self._producer is None else self._producer.transaction
+        transaction = NO_TRANSACTION if self._producer is None else self._producer.coming_transaction
         self._history.write(kind, Phase.OK, self.process, transaction=transaction, records=records)
 
 

@@ -14,7 +14,7 @@ from oncestream.verify.anomalies import ALLOWED_BY_KAFKA, KEPT_MAX, Anomaly, Fin
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How much was checked. `unknown`: transactions whose end nobody could tell."""
+    """How much was checked. `outcome_unknown`: transactions whose end nobody could tell."""
 
     events: int = 0
     processes: int = 0
@@ -24,7 +24,7 @@ class Figures:
     transactions: int = 0
     committed: int = 0
     aborted: int = 0
-    unknown: int = 0
+    outcome_unknown: int = 0
     faults: int = 0
 
 
@@ -84,7 +84,7 @@ class Report:
         )
         yield (
             f"{figures.transactions} transactions: {figures.committed} committed, {figures.aborted} aborted,"
-            f" {figures.unknown} of unknown outcome; {figures.faults} faults"
+            f" {figures.outcome_unknown} of unknown outcome; {figures.faults} faults"
         )
         if self.unchecked:
             yield f"not checked for losses, no final log: {', '.join(map(str, self.unchecked))}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,9 +11,15 @@ from typing import Any, Final
 
 import pytest
 
+from oncestream.broker.call import Call
+from oncestream.broker.clock import Clock
+from oncestream.broker.node import Node
 from oncestream.broker.security import audit
 from oncestream.broker.security.users import add_user_offline
+from oncestream.broker.settings import BrokerSettings
 from oncestream.broker.topic_names import AUDIT_TOPIC
+from oncestream.records.records import records_of
+from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from oncestream.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -166,6 +173,58 @@ def test_a_principal_can_only_make_the_trail_grow_so_fast(
     create_topic(admin, "orders")  # waits for what comes before it
     denied = found(admin, principal="User:eve", outcome="denied")
     assert audit.RECORDS_AT_ONCE <= len(denied) < 2_000
+
+
+def test_no_decision_goes_uncounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "TRACKED_MAX", 50)
+    decisions = audit.RECORDS_AT_ONCE + 100
+    settings = BrokerSettings(data=tmp_path, authorization=True)
+
+    async def decide() -> None:
+        node = Node(settings, asyncio.get_running_loop(), Clock())
+        call = Call(node, 0, 1, "test", "10.0.0.1:1")
+        for number in range(decisions):
+            assert not call.may(Operation.READ, ResourceType.TOPIC, f"guess-{number}")
+        await node.close()
+
+    async def written() -> list[Entry]:
+        node = Node(settings, asyncio.get_running_loop(), Clock())
+        told = entries_of(node)
+        await node.close()
+        return told
+
+    asyncio.run(decide())
+    told = asyncio.run(written())
+    assert sum(entry["count"] for entry in told) == decisions
+    assert len(told) < decisions
+    assert {entry["event"] for entry in told} == {"access", "lost"}
+
+
+def test_what_was_counted_is_told_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr(audit, "DENIED_MS", 1)
+
+    async def scenario() -> None:
+        settings = BrokerSettings(data=tmp_path, authorization=True)
+        node = Node(settings, asyncio.get_running_loop(), Clock())
+        call = Call(node, 0, 1, "test", "10.0.0.1:1")
+        for _ in range(5):
+            assert not call.may(Operation.READ, ResourceType.TOPIC, "orders")
+        async with asyncio.timeout(60):
+            while sum(entry["count"] for entry in entries_of(node)) < 5:  # noqa: ASYNC110 - a log has no event
+                await asyncio.sleep(0.01)
+        assert [entry["count"] for entry in entries_of(node)] == [1, 4]
+        await node.close()
+
+    asyncio.run(scenario())
+
+
+def entries_of(node: Node) -> list[Entry]:
+    topic = node.topics.get(AUDIT_TOPIC)
+    if topic is None:
+        return []
+    batches = topic.partitions[0].log.batches(0)
+    return [json.loads(record.value or b"") for one in batches for record in records_of(one)]
 
 
 def test_nobody_but_a_super_user_sees_the_trail_and_nobody_writes_it(

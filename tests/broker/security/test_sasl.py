@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -266,6 +268,30 @@ def test_a_log_in_that_was_tampered_with_fails(
         go()
     assert refused.value.code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert wire.wait_closed() == b""
+
+
+@pytest.mark.parametrize(
+    ("binding", "nonce"), [("y,,", "{}"), ("n,a=alice,", "{}"), ("n,,", "{}x"), ("n,,", "abc")]
+)
+def test_a_final_message_must_repeat_header_and_nonce_even_if_the_proof_is_right(
+    binding: str, nonce: str, bootstrap_sasl: str, connect: Connect
+) -> None:
+    def log_in_with(binding: str, nonce: str) -> None:
+        wire = connect(bootstrap_sasl)
+        shake(wire, "SCRAM-SHA-256")
+        challenge = authenticate(wire, b"n,,n=alice,r=abc").decode()
+        agreed, salt, iterations = (part[2:] for part in challenge.split(","))
+        salted = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), base64.b64decode(salt), int(iterations))
+        unsigned = f"c={base64.b64encode(binding.encode()).decode()},r={nonce.format(agreed)}"
+        key = hmac.digest(salted, b"Client Key", "sha256")
+        signed = f"n=alice,r=abc,{challenge},{unsigned}".encode()
+        signature = hmac.digest(hashlib.sha256(key).digest(), signed, "sha256")
+        proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
+        authenticate(wire, f"{unsigned},p={proof}".encode())
+
+    log_in_with("n,,", "{}")
+    with pytest.raises(LoginFailedError, match="not understood"):
+        log_in_with(binding, nonce)
 
 
 def test_a_recorded_log_in_cannot_be_played_again(bootstrap_sasl: str, connect: Connect) -> None:

@@ -21,6 +21,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from oncestream.broker.security.distinguished_name import subject_of
 from oncestream.errors import BadSetting, BrokerFailed, OpenListener
+from oncestream.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from oncestream.wire.messages.fetch import FetchResponse
 from oncestream.wire.messages.metadata import MetadataRequest, MetadataResponse
 from oncestream.wire.messages.produce import ProduceResponse
@@ -102,11 +107,19 @@ def hello(version: bytes) -> bytes:
     return b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message
 
 
+@pytest.mark.parametrize("in_flight_max", [1, 2, 3, 128])
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_pipelined_requests_are_answered_in_order_however_few_may_wait(
-    start_broker: StartBroker, certificates: Certificates, connect_tls: TlsConnect
+    protocol: str,
+    in_flight_max: int,
+    start_broker: StartBroker,
+    certificates: Certificates,
+    connect: Connect,
+    connect_tls: TlsConnect,
 ) -> None:
-    broker = start_broker(**server_settings(certificates.server), requests_in_flight_max=2)
-    wire = connect_tls(broker.bootstrap_servers)
+    settings = server_settings(certificates.server) if protocol == "SSL" else {}
+    broker = start_broker(**settings, requests_in_flight_max=in_flight_max)
+    wire = (connect_tls if protocol == "SSL" else connect)(broker.bootstrap_servers)
     create_topic(wire, "events")
     requests = [produce_request("events", batch(b"%d" % number)) for number in range(300)]
     frames = [frame_of(request, PRODUCE_VERSION, 1000 + number) for number, request in enumerate(requests)]
@@ -195,10 +208,12 @@ def test_no_bytes_in_place_of_a_handshake_harm_the_broker(
     assert metadata(connect_tls(bootstrap_tls), []) == []
 
 
-def test_the_broker_says_goodbye(bootstrap_tls: str, connect_tls: TlsConnect) -> None:
-    wire = connect_tls(bootstrap_tls)
-    wire.sock.sendall(b"\xff\xff\xff\xff" + bytes(8))
-    assert wire.sock.recv(100) == b""  # without the last message of TLS this would be an error
+def test_the_broker_says_goodbye(bootstrap_tls: str, certificates: Certificates) -> None:
+    with Wire(bootstrap_tls) as wire:
+        context = client_context(certificates)
+        wire.sock = context.wrap_socket(wire.sock, server_hostname="localhost", suppress_ragged_eofs=False)
+        wire.sock.sendall(b"\xff\xff\xff\xff" + bytes(8))
+        assert wire.sock.recv(100) == b""  # without the last message of TLS this would be an error
 
 
 @pytest.mark.parametrize("client", ["none", "stranger", "expired_alice"])
@@ -263,6 +278,15 @@ def test_a_subject_is_written_as_java_writes_it() -> None:
     )
 
 
+@pytest.mark.parametrize("damage", ["cut", "empty", "junk"])
+def test_a_subject_that_cannot_be_read_is_an_error(damage: str, certificates: Certificates) -> None:
+    der = ssl.PEM_cert_to_DER_cert(certificates.alice.certificate.read_text())
+    assert subject_of(der) == "CN=alice,O=x"
+    bad = {"cut": der[:60], "empty": b"", "junk": b"0\x82" + bytes(50)}[damage]
+    with pytest.raises(ValueError, match="cannot be read"):
+        subject_of(bad)
+
+
 def test_connections_that_never_speak_are_closed_and_keep_nobody_out(
     start_broker: StartBroker, certificates: Certificates, connect: Connect, connect_tls: TlsConnect
 ) -> None:
@@ -274,6 +298,21 @@ def test_connections_that_never_speak_are_closed_and_keep_nobody_out(
     for each in silent:
         assert each.wait_closed() == b""
     assert metadata(wire, []) == []
+
+
+def test_silent_connections_make_room_for_others_when_all_places_are_taken(
+    start_broker: StartBroker, certificates: Certificates, connect: Connect, connect_tls: TlsConnect
+) -> None:
+    bootstrap = start_broker(**server_settings(certificates.server), connections_max=10).bootstrap_servers
+    good = [connect_tls(bootstrap)]
+    assert metadata(good[0], []) == []
+    silent = [connect(bootstrap) for _ in range(30)]
+    good += [connect_tls(bootstrap) for _ in range(9)]
+    assert [metadata(each, []) for each in good] == [[]] * 10
+    for each in silent:
+        assert each.wait_closed() == b""
+    with pytest.raises(OSError, match=r"(?i)eof|reset"):  # now all are good ones
+        connect_tls(bootstrap)
 
 
 def test_new_certificates_are_taken_without_a_restart(
@@ -390,3 +429,9 @@ def test_a_client_of_the_second_listener_is_told_the_second_address(
     wire = connect_tls(address)
     told = wire.ask(MetadataRequest(topics=[]), METADATA_VERSION, MetadataResponse).brokers[0]
     assert f"{told.host}:{told.port}" == address != broker.bootstrap_servers
+    resource = DescribeConfigsResource(
+        resource_type=4, resource_name="1", configuration_keys=["advertised.listeners"]
+    )
+    configs = wire.ask(DescribeConfigsRequest(resources=[resource]), 4, DescribeConfigsResponse)
+    shown = configs.results[0].configs[0].value
+    assert shown == f"PLAINTEXT://{broker.bootstrap_servers},SSL://{address}"

@@ -182,6 +182,8 @@ def test_the_folder_of_a_running_broker_is_left_alone(start_broker: StartBroker,
 def test_a_user_needs_a_name_and_a_password(tmp_path: Path, name: str, password: str) -> None:
     with pytest.raises(BadUser):
         add_user_offline(tmp_path / "data", name, password)
+    with pytest.raises(BadUser):
+        add_user_offline(tmp_path / "data", USER, PASSWORD, [])
     assert not (tmp_path / "data").exists()
 
 

@@ -1,10 +1,10 @@
 """The audit trail: who was allowed or refused what, and every administrative change, in a topic for super users.
 
-A record is a JSON object: time (ms), event (access, change or login), principal, host, client_id, api, operation,
+A record is a JSON object: time (ms), event (access, change, login or lost), principal, host, client_id, api, operation,
 resource_type, resource, outcome (allowed or denied), count (how many decisions it stands for), and for a change
 what was changed. Changes are on the disk before they are answered. Decisions are written by the loop, half a second
 late: the first of its kind, then their number, an hour (allowed) or a minute (denied) later. What one principal
-can make the trail grow by is limited: beyond it only the number of decisions is kept.
+can make the trail grow by is limited: beyond it decisions are told later, or only their number is (event lost).
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class Audit:
         self._tallies: OrderedDict[_Decision, _Tally] = OrderedDict()
         self._allowances: OrderedDict[Principal, _Allowance] = OrderedDict()
         self._pending: list[bytes] = []
+        self._lost = 0  # decisions that were counted but never told
         self._writing = False
         self._sweeper = node.loop.call_later(SWEEP_SECONDS, self._sweep)
 
@@ -110,7 +111,7 @@ class Audit:
         else:
             self._tell(decision, tally, 1, now_ms)
         if len(self._tallies) > TRACKED_MAX:
-            self._tallies.popitem(last=False)
+            self._lost += self._tallies.popitem(last=False)[1].count
 
     def changed(
         self, sender: Sender, kind: ResourceType, name: str, change: str, details: Mapping[str, object]
@@ -158,6 +159,7 @@ class Audit:
             if tally.count:
                 self._tell(decision, tally, tally.count, now_ms)
         self._tallies.clear()
+        self._tell_lost(now_ms)
         self._write()
 
     # -- what is told when --------------------------------------------------------------------
@@ -172,6 +174,12 @@ class Audit:
                 del self._tallies[decision]
             elif self._may_tell(decision.principal, now_ms):
                 self._tell(decision, tally, tally.count, now_ms)
+        self._tell_lost(now_ms)
+
+    def _tell_lost(self, now_ms: int) -> None:
+        if self._lost:
+            self._later({"time": now_ms, "event": "lost", "count": self._lost})
+            self._lost = 0
 
     def _may_tell(self, principal: Principal, now_ms: int) -> bool:
         allowance = self._allowances.get(principal)

@@ -29,10 +29,14 @@ class _Element(NamedTuple):
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject of a certificate in DER, which OpenSSL has checked before."""
-    outer = next(_elements(certificate))
-    fields = [each for each in _elements(next(_elements(outer.content)).content) if each.tag != _VERSION]
-    parts = [_relative_name(part.content) for part in _elements(fields[_SUBJECT].content)]
+    """The subject of a certificate in DER; ValueError if there is none."""
+    try:
+        (outer,) = _elements(certificate)
+        body = next(_elements(outer.content))
+        fields = [each for each in _elements(body.content) if each.tag != _VERSION]
+        parts = [_relative_name(part.content) for part in _elements(fields[_SUBJECT].content)]
+    except (ValueError, IndexError, StopIteration) as error:
+        raise ValueError("the subject of the client's certificate cannot be read") from error
     return ",".join(reversed(parts))
 
 

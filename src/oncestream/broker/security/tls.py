@@ -133,11 +133,15 @@ class TlsConnection(Connection):
 
     def _shake(self) -> None:
         self._tls.do_handshake()
-        self._shaken = True
         certificate = self._tls.getpeercert(binary_form=True)
         if certificate:
-            self.principal = Principal("User", subject_of(certificate))
+            try:
+                self.principal = Principal("User", subject_of(certificate))
+            except ValueError as error:
+                self.close(str(error))
+                return
             logger.debug("client known peer=%s principal=%s", self.peer, self.principal)
+        self._shaken = True
 
     def resume(self) -> None:
         super().resume()

@@ -41,11 +41,14 @@ def add_user_offline(
         raise BadUser(name=name, reason="the name is empty")
     if not password:
         raise BadUser(name=name, reason="the password is empty")
+    chosen = tuple(mechanisms)
+    if not chosen:
+        raise BadUser(name=name, reason="it has no mechanism to log in by")
     clock = Clock()
     folder = DataFolder.open(data, clock_ms=clock.now_ms)
     try:
         catalog = Catalog.open(folder)
-        credentials = [hash_password(mechanism, password) for mechanism in mechanisms]
+        credentials = [hash_password(mechanism, password) for mechanism in chosen]
         commit_users(catalog, [put_user(name, each) for each in credentials], clock.now_ms())
     except BaseException:
         folder.abandon()
