@@ -19,14 +19,19 @@ def sender_of(embedded: Target, name: str) -> Sender:
     return Sender(ClientSettings.of(embedded.bootstrap_servers), {}, 0, name, TIMEOUT_MS)
 
 
+def send_all(sender: Sender, messages: list[Message]) -> None:
+    with sender:
+        for message in messages:
+            sender.send(message)
+
+
 def test_a_record_that_cannot_be_delivered_takes_its_transaction_back(
     embedded: Target, embedded_cli: Cli, name: str
 ) -> None:
     embedded_cli.ok("topic", "create", name)
     sender = sender_of(embedded, name)
-    with pytest.raises(UnknownTopic), sender:
-        sender.send(Message(b"a", topic=name))
-        sender.send(Message(b"b", topic=name, partition=9))
+    with pytest.raises(UnknownTopic):
+        send_all(sender, [Message(b"a", topic=name), Message(b"b", topic=name, partition=9)])
     assert (sender.delivered, sender.transactions) == (0, 0)
     assert embedded_cli.json("txn", "describe", name)["state"] in ("CompleteAbort", "Empty")
     assert embedded_cli.ok("consume", name) == ""
@@ -35,7 +40,7 @@ def test_a_record_that_cannot_be_delivered_takes_its_transaction_back(
 class Silent:
     """A producer whose commits are not answered."""
 
-    def __init__(self, retriable: bool = True) -> None:
+    def __init__(self) -> None:
         self.asked: list[str] = []
 
     def flush(self, timeout_s: float) -> int:
@@ -51,7 +56,7 @@ class Silent:
 
 def test_a_commit_without_an_answer_is_asked_for_again_and_never_aborted(embedded: Target, name: str) -> None:
     sender = sender_of(embedded, name)
-    silent = Silent()
+    silent, real = Silent(), sender._producer
     sender.__enter__()
     sender.send(Message(b"a", topic=name))
     sender._flush()
@@ -61,3 +66,4 @@ def test_a_commit_without_an_answer_is_asked_for_again_and_never_aborted(embedde
         sender.__exit__(None, None, None)
     assert set(silent.asked) == {"commit"}
     assert sender.delivered == 0
+    real.abort_transaction(TIMEOUT_MS / 1000)

@@ -11,6 +11,7 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests.cli.in_process import Cli
 
@@ -92,6 +93,22 @@ def test_a_question_is_asked_and_its_answer_counts(embedded_cli: Cli, name: str)
         shown.type("y\n")
         assert shown.end() == 0
     assert name not in [row["topic"] for row in embedded_cli.json("topic", "list")]
+
+
+def test_no_answer_is_no_yes(embedded_cli: Cli, name: str) -> None:
+    embedded_cli.ok("topic", "create", name)
+    with terminal(embedded_cli, "topic", "delete", name) as shown:
+        shown.wait_for("Go on? [y/N]:")
+        shown.type("\x04")
+        assert shown.end() == 9
+        assert "nothing was done: there was no answer" in shown.shown
+
+
+def test_long_work_shows_how_far_it_is(embedded_cli: Cli, name: str, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("x\n" * 3)
+    with terminal(embedded_cli, "produce", name, "--file", str(tmp_path / "lines"), "--rate", "10") as shown:
+        assert shown.end() == 0, shown.shown
+        assert "records" in shown.shown.partition("3 records written")[0]
 
 
 def test_a_password_is_asked_for_twice_and_not_shown(embedded_cli: Cli, name: str) -> None:

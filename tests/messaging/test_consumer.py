@@ -246,9 +246,9 @@ def test_a_regular_expression_and_several_topics(embedded: Any) -> None:
         assert sorted(values(take(consumer, 2))) == ["0", "2"]
 
 
-def test_a_topic_that_does_not_exist_is_an_error(bootstrap: str) -> None:
+def test_a_topic_that_does_not_exist_is_an_error(embedded: Any) -> None:
     with pytest.raises(UnknownTopic, match="there is no topic or partition no-such-topic"):
-        _consumer(bootstrap, "no-such-topic")
+        _consumer(embedded.bootstrap_servers, "no-such-topic")
 
 
 def test_a_topic_that_may_be_made_by_the_broker_is_none(embedded: Any) -> None:
@@ -286,6 +286,7 @@ def test_a_broker_that_is_not_there_is_an_error() -> None:
         _consumer("127.0.0.1:1", "topic")
 
 
+@pytest.mark.slow
 def test_a_consumer_lives_through_a_restart_of_the_broker(tmp_path: Path) -> None:
     broker = Broker(tmp_path, process=True).start()
     address = broker.bootstrap_servers

@@ -26,6 +26,10 @@ def may_go_on(what: Sequence[str], *, dry_run: bool, yes: bool) -> bool:
         typer.echo(f"about to {line}", err=True)
     if not sys.stdin.isatty():
         raise NotConfirmed(reason="there is no terminal to ask at")
-    if not typer.confirm("Go on?", err=True):
+    try:
+        agreed = typer.confirm("Go on?", err=True)
+    except typer.Abort:
+        raise NotConfirmed(reason="there was no answer") from None
+    if not agreed:
         raise NotConfirmed(reason="you said no")
     return True
