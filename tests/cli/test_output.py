@@ -47,7 +47,9 @@ def test_json_has_every_key_also_those_that_are_no_column(capsys: pytest.Capture
 
 
 def test_yaml_of_lists_and_objects() -> None:
-    assert to_yaml({"rows": ROWS, "none": None, "empty": {}, "list": [[1, 2], []], "a.b": 'q"'}) == (
+    assert to_yaml(
+        {"rows": ROWS, "none": None, "empty": {}, "list": [[1, 2], []], "a.b": 'q"', "No": "No"}
+    ) == (
         "rows:\n"
         '  - name: "a"\n'
         "    count: 5\n"
@@ -68,7 +70,8 @@ def test_yaml_of_lists_and_objects() -> None:
         "  - - 1\n"
         "    - 2\n"
         "  - []\n"
-        '"a.b": "q\\""\n'.rstrip("\n")
+        '"a.b": "q\\""\n'
+        '"No": "No"'
     )
 
 

@@ -8,21 +8,9 @@ from typing import Any
 
 import pytest
 
-import oncestream
 from oncestream import Broker
-from oncestream.messaging.asynchronous import AsyncConsumer, AsyncProducer
-from oncestream.messaging.consumer import Consumer
-from oncestream.messaging.producer import Producer
-from oncestream.streams.stream import Stream
 from tests.messaging.kit import read_all, values
 
-PUBLIC = {
-    "AsyncConsumer": AsyncConsumer,
-    "AsyncProducer": AsyncProducer,
-    "Consumer": Consumer,
-    "Producer": Producer,
-    "Stream": Stream,
-}
 PAGE = Path(__file__).parents[2] / "docs" / "messaging.md"
 
 
@@ -31,8 +19,6 @@ def test_the_examples_of_the_page_run(
 ) -> None:
     examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     assert len(examples) == 8
-    for name, kind in PUBLIC.items():
-        monkeypatch.setattr(oncestream, name, kind, raising=False)
     names: dict[str, Any] = {"__name__": "page"}
     with Broker(tmp_path) as broker:
         monkeypatch.setenv("ONCESTREAM_BOOTSTRAP", broker.bootstrap_servers)

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 
 from oncestream.client.admin import NewTopic, create_topics, describe_topics
 from oncestream.client.cluster import Cluster
@@ -26,6 +26,7 @@ from tests.clients.aio import Aiokafka
 from tests.clients.client import Message as Sent
 from tests.clients.confluent import Confluent
 from tests.clients.kafka_python import KafkaPython
+from tests.conftest import Secured
 from tests.testing.kit import TIMEOUT_S, Raw, producer, request_of, send, transactional
 
 HOURS_S = 3_600.0
@@ -123,6 +124,13 @@ def test_a_fault_that_is_removed_is_met_by_no_request(broker: TestBroker) -> Non
     assert send(producer(broker.bootstrap_servers), "t", ["a"]) == [None]
     with pytest.raises(FaultDidNotHappen, match="PRODUCE"):
         removed.wait(timeout_s=0)
+
+
+def test_a_fault_can_last_as_long_as_a_block(broker: TestBroker) -> None:
+    client = producer(broker.bootstrap_servers)
+    with broker.fail_next("Produce", "MESSAGE_TOO_LARGE", times=ALWAYS):
+        assert send(client, "t", ["a"]) != [None]
+    assert send(client, "t", ["b"]) == [None]
 
 
 def test_a_predicate_that_fails_is_told_when_the_proxy_closes(broker: TestBroker) -> None:
@@ -275,9 +283,10 @@ def test_a_producer_without_acks_gets_through_and_answers_stay_in_order(broker: 
     assert values(broker, "t", at_least=3) == [b"a", b"b", b"c"]
 
 
-def test_a_fault_of_an_answer_that_is_never_sent_is_told(broker: TestBroker) -> None:
+@pytest.mark.parametrize("trouble", ["cut_after", "drop_answer", "hold"])
+def test_a_fault_of_an_answer_that_is_never_sent_is_told(broker: TestBroker, trouble: str) -> None:
     with FaultProxy(broker.bootstrap_servers) as proxy:
-        fault = proxy.cut_after("Produce")
+        fault = getattr(proxy, trouble)("Produce")
         client = producer(proxy.bootstrap_servers, acks=0)
         client.produce("t", "a")
         client.poll(0)
@@ -313,3 +322,20 @@ def test_a_proxy_of_a_proxy_works_too(broker: TestBroker) -> None:
         assert len(state.partitions) == 3
         assert ApiKey.CREATE_TOPICS in proxy.requests
         cluster.close()
+
+
+def test_clients_log_in_through_it(secured_embedded: Secured) -> None:
+    with FaultProxy(secured_embedded.bootstrap_servers) as proxy:
+        fault = proxy.cut_after("SaslAuthenticate")
+        settings = secured_embedded.settings_of("admin")
+        client = Producer({"bootstrap.servers": proxy.bootstrap_servers, "log_level": 0} | settings)
+        assert client.list_topics(timeout=TIMEOUT_S).brokers
+        assert fault.hits == 1
+
+
+def test_one_that_does_not_run_says_so(broker: TestBroker) -> None:
+    proxy = FaultProxy(broker.bootstrap_servers)
+    for use in (proxy.pause, proxy.cut_all, lambda: proxy.bootstrap_servers):
+        with pytest.raises(BadFault, match="not running"):
+            use()
+    proxy.close()

@@ -74,7 +74,8 @@ def again(call: Any, *args: object) -> None:
     """Calls it until it does not ask to be called again."""
     while True:
         try:
-            return call(*args)
+            call(*args)
+            return
         except KafkaException as failed:
             if not failed.args[0].retriable():
                 raise

@@ -13,6 +13,7 @@ import typer
 Row = Mapping[str, Any]
 
 NOTHING: Final = "-"
+YAML_WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 WIDE: Final = 10_000  # columns where no terminal limits them: a script must find whole words
 
 
@@ -67,7 +68,8 @@ def _yaml_inner(value: object, indent: int) -> str:
 
 
 def _yaml_key(key: str) -> str:
-    return key if key.replace("_", "").isalpha() and key.isascii() else json.dumps(key, ensure_ascii=False)
+    is_plain = key.isascii() and key.replace("_", "").isalpha() and key.lower() not in YAML_WORDS
+    return key if is_plain else json.dumps(key, ensure_ascii=False)
 
 
 def _structured(value: object, output: Output) -> str:

@@ -109,7 +109,9 @@ class Topics:
             if error is None:
                 return self._partitions[kafka_name]
             if serve:
-                self._client.poll(0)  # only so does librdkafka tell of a login that was refused
+                # Only so does librdkafka tell of a login that was refused, or that it can do nothing more.
+                with self._faults.translated("metadata", self.shown(kafka_name), timeout_s):
+                    self._faults.served(lambda: self._client.poll(0))
                 self._faults.raise_login()
             wait_s = min(timeout_s, MADE_S) if error.code() in UNKNOWN else timeout_s
             if error.code() not in _PASSES or time.monotonic() - begun >= wait_s:

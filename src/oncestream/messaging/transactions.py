@@ -153,7 +153,8 @@ class Transactions:
         try:
             self._client.init_transactions(STEP_S)
         except KafkaException:
-            self._client.poll(0)  # only so does librdkafka tell of a login that was refused
+            # Only so does librdkafka tell of a login that was refused.
+            self._faults.served(lambda: self._client.poll(0))
             self._faults.raise_login()
             raise
 

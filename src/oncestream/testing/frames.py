@@ -22,6 +22,7 @@ _LENGTH: Final = struct.Struct(">i")
 _START: Final = struct.Struct(">hhi")  # api key, version, correlation id
 _TEXT_LENGTH: Final = struct.Struct(">h")
 _ACKS: Final = struct.Struct(">h")
+_API_KEYS: Final = {int(key): key for key in ApiKey}
 _KEYS: Final = {key.name.replace("_", "").lower(): key for key in ApiKey}
 
 
@@ -39,8 +40,7 @@ class Request:
         if len(frame) < _LENGTH.size + _START.size:
             return Request(frame, None, 0, 0)
         key, version, correlation_id = _START.unpack_from(frame, _LENGTH.size)
-        api = ApiKey(key) if key in ApiKey._value2member_map_ else None
-        return Request(frame, api, version, correlation_id)
+        return Request(frame, _API_KEYS.get(key), version, correlation_id)
 
     @property
     def is_understood(self) -> bool:
@@ -99,8 +99,11 @@ class Messages:
 
 
 @cache
-def messages_of(api: ApiKey) -> Messages | None:
+def messages_of(key: int) -> Messages | None:
     """None for an API that this package does not speak."""
+    api = _API_KEYS.get(key)
+    if api is None:
+        return None
     name = f"oncestream.wire.messages.{api.name.lower()}"
     if find_spec(name) is None:
         return None

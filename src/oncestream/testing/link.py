@@ -18,7 +18,9 @@ from oncestream.wire.api import ApiKey
 from oncestream.wire.messages.metadata import MetadataResponse
 
 CHUNK_BYTES: Final = 64 * 1024
-ANSWERED_AFTER: Final = frozenset({Trouble.DELAY_ANSWER, Trouble.DROP_ANSWER, Trouble.CUT_AFTER})
+ABOUT_ANSWERS: Final = frozenset(
+    {Trouble.FAIL, Trouble.DELAY_ANSWER, Trouble.DROP_ANSWER, Trouble.CUT_AFTER, Trouble.HOLD}
+)
 SILENCED: Final = frozenset({Trouble.DROP, Trouble.HOLD})
 
 
@@ -97,6 +99,11 @@ class Link:
 
     async def _forward(self, request: Request, fault: NetworkFault | None) -> None:
         trouble = fault.rule.trouble if fault else None
+        if trouble in ABOUT_ANSWERS and not request.owes_answer:
+            raise BadFault(
+                reason=f"a Produce with acks=0 that {trouble}: it has no answer",
+                advice="let the producer ask for acks, or use cut_before, drop, delay or duplicate",
+            )
         if fault and trouble is Trouble.FAIL and request.api is not ApiKey.METADATA:
             return await self._refuse(request, fault)
         if trouble is Trouble.CUT_BEFORE:
@@ -117,15 +124,8 @@ class Link:
     def _expect(self, expected: _Expected) -> None:
         if expected.request.owes_answer:
             self._expected.append(expected)
-        elif expected.fault and expected.fault.rule.trouble in ANSWERED_AFTER:
-            raise BadFault(
-                reason=f"a Produce with acks=0 has no answer that {expected.fault.rule.trouble.name} is about",
-                advice="let the producer ask for acks, or use cut_before, drop or duplicate",
-            )
 
     async def _refuse(self, request: Request, fault: NetworkFault) -> None:
-        if not request.owes_answer:
-            return
         answer = request.encode_answer(error_answer(request, fault.rule.error))
         self._expected.append(_Expected(request, made_up=answer))
         await self._send_made_up()

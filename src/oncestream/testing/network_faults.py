@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from oncestream.errors import BadFault, FaultDidNotHappen
 from oncestream.testing.door import Door, Held
@@ -59,7 +60,7 @@ class Rule:
 
 
 class NetworkFault:
-    """A rule at work in a proxy: how often it was met, and how to end it."""
+    """A rule at work in a proxy: how often it was met, and how to end it; also the end of a `with` block does."""
 
     def __init__(self, rule: Rule, changed: threading.Condition) -> None:
         self.rule = rule
@@ -81,6 +82,14 @@ class NetworkFault:
     def remove(self) -> None:
         """No further request meets it."""
         self._removed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
 
     def wait(self, hits: int = 1, timeout_s: float = HIT_TIMEOUT_S) -> None:
         """Until so many requests have met it."""

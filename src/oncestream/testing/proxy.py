@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from oncestream.broker.runner import new_loop
 from oncestream.client.settings import Address, ClientSettings
-from oncestream.errors import OncestreamError, ProxyFailed
+from oncestream.errors import BadFault, OncestreamError, ProxyFailed
 from oncestream.testing.door import Door
 from oncestream.testing.fault_hooks import FaultHooks
 from oncestream.testing.link import Link, Streams, Traffic
@@ -33,25 +33,29 @@ class FaultProxy(FaultHooks):
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._traffic = Traffic(self._faults, self._seen, asyncio.Event(), self._through, [])
-        self._loop = new_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="oncestream-proxy", daemon=True)
 
     @property
     def bootstrap_servers(self) -> str:
+        self._running_loop()
         return ",".join(str(self._doors[target].address) for target in self._targets)
 
     def start(self) -> Self:
         self._traffic.flowing.set()
+        self._loop = new_loop()
         self._thread.start()
         self._call(self._open_all)
         return self
 
     def close(self) -> None:
         """Ends every connection. What the proxy met and did not understand is raised now."""
-        if self._thread.is_alive():
+        if self._loop is not None:
             self._call(self._end)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CALL_TIMEOUT_S)
+            self._loop.close()
+            self._loop = None
         while self._traffic.failures:
             failure = self._traffic.failures.pop()
             if isinstance(failure, OncestreamError):
@@ -93,12 +97,18 @@ class FaultProxy(FaultHooks):
     # -- from the test's thread to the loop ----------------------------------------------------
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        self._loop.close()
+        loop = self._running_loop()
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            raise BadFault(reason="the proxy is not running", advice="use it inside its `with` block")
+        return self._loop
 
     def _call(self, action: Callable[[], Coroutine[None, None, None]]) -> None:
-        asyncio.run_coroutine_threadsafe(action(), self._loop).result(CALL_TIMEOUT_S)
+        loop = self._running_loop()
+        asyncio.run_coroutine_threadsafe(action(), loop).result(CALL_TIMEOUT_S)
 
     def _on_loop(self, action: Callable[[], object]) -> None:
         """Runs it between two steps of the links, and waits for it."""
@@ -146,7 +156,7 @@ class FaultProxy(FaultHooks):
             self._links.discard(link)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = self._loop.create_task(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -82,6 +82,6 @@ def _addresses(answer: Message) -> list[HasAddress]:
 
 def _lower_versions(answer: ApiVersionsResponse) -> None:
     for each in answer.api_keys:
-        classes = messages_of(ApiKey(each.api_key)) if each.api_key in set(ApiKey) else None
+        classes = messages_of(each.api_key)
         if classes is not None:
             each.max_version = min(each.max_version, classes.answer.__versions__[-1])
