@@ -667,7 +667,7 @@ class NoSuchQuota(OncestreamError):
 class TransactionAlive(OncestreamError):
     """A transaction that its coordinator knows of ends by itself: its producer ends it, or its timeout."""
 
-    cause = "the transaction of {transactional_id!r} is alive ({state}, for {seconds} s)"
+    cause = "the transaction of {transactional_id!r} may be alive ({state}, for {seconds} s)"
     suggestion = "stop its producer, or wait for its timeout; --force aborts it under its feet"
     exit_code = 7
 

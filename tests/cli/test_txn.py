@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
+from oncestream.client.cluster import Cluster
+from oncestream.client.settings import ClientSettings
+from oncestream.client.topic_partition import TopicPartition
+from oncestream.client.transactions import Producer as Unknown
+from oncestream.testing.apache_kafka import ApacheKafka
 from tests.cli.in_process import Cli
+from tests.client.test_inspection import late_write, verify_transactions, wait_until
 
 TIMEOUT_S = 60
 
@@ -57,7 +64,7 @@ def test_an_open_transaction_is_listed_and_described(cli: Cli, name: str, open_t
 def test_a_live_transaction_is_aborted_only_by_force(cli: Cli, name: str, open_txn: Producer) -> None:
     abort = ("txn", "abort", "--topic", name, "--partition", "0")
     told = cli.refused(7, *abort, "--yes")
-    assert f"the transaction of '{name}' is alive (Ongoing, for" in told
+    assert f"the transaction of '{name}' may be alive (Ongoing, for" in told
     shown = cli(*abort, "--force", "--dry-run").err
     assert shown.startswith(f"would abort, in {name}-0, the transaction of producer ")
     assert shown.endswith(f"({name}) from offset 1; groups that wait: {name}\n")
@@ -80,6 +87,41 @@ def test_a_transaction_that_its_coordinator_knows_does_not_hang(
         "topic   partition   producer_id   epoch   start_offset   seconds   transactional_id\n"
         "───────────────────────────────────────────────────────────────────────────────────\n"
     )
+
+
+@pytest.mark.java
+def test_a_hanging_transaction_is_found_and_aborted(
+    apache_kafka: ApacheKafka, tmp_path: Path, name: str
+) -> None:
+    servers = apache_kafka.bootstrap_servers
+    cli = Cli(tmp_path, servers)
+    cli.ok("topic", "create", name)
+    cluster = Cluster(ClientSettings.of(servers))
+    verify_transactions(servers, False)
+    try:
+        # 987,655 is a producer that no coordinator has ever heard of.
+        wait_until(lambda: late_write(cluster, TopicPartition(name, 0), Unknown(987_655, 0)))
+    finally:
+        verify_transactions(servers, True)
+        cluster.close()
+    cli.ok("produce", name, stdin="after\n")
+    [found] = cli.json("txn", "find-hanging", "--topic", name, "--older-than", "0")
+    assert found.pop("seconds") >= 0
+    assert found == {
+        "topic": name,
+        "partition": 0,
+        "producer_id": 987_655,
+        "epoch": 0,
+        "coordinator_epoch": -1,
+        "start_offset": 0,
+        "transactional_id": None,
+    }
+    assert cli.ok("consume", name) == ""
+    abort = ("txn", "abort", "--topic", name, "--partition", "0")
+    assert "'producer 987655' may be alive (no coordinator knows it, for" in cli.refused(7, *abort, "--yes")
+    cli.ok(*abort, "--yes", "--force")
+    assert cli.ok("consume", name) == "after\n"
+    assert cli.json("txn", "find-hanging", "--topic", name, "--older-than", "0") == []
 
 
 def test_what_is_not_there_is_told(cli: Cli, name: str) -> None:

@@ -18,6 +18,7 @@ from oncestream.broker.security.users import add_user_offline
 from oncestream.client.admin import NewTopic, create_topics
 from oncestream.client.cluster import Cluster
 from oncestream.client.settings import ClientSettings
+from oncestream.errors import AuthenticationFailed
 from tests.certificates import Certificates, Pair
 from tests.clients.secure import PYTHON_CLIENTS, Access, RefusedClientError, RoundTrip, by_ours
 from tests.java_tools import KafkaTools
@@ -180,6 +181,21 @@ def test_clients_without_a_good_certificate_are_refused(
     refused(replace(mutual, pair=pair), "events", r"(?i)alert|certificate|closed")
     good = replace(mutual, pair=certificates.alice)
     assert by_ours(good, new_topic(brokers.mutual), VALUES) == VALUES
+
+
+def test_our_client_does_not_insist_on_a_certificate_that_was_refused(
+    brokers: Brokers, access: Access, certificates: Certificates
+) -> None:
+    way = replace(
+        access,
+        bootstrap=brokers.mutual.bootstrap_servers_of("SSL"),
+        protocol="SSL",
+        pair=certificates.stranger,
+        patience_ms=60_000,
+    )
+    with pytest.raises(RefusedClientError) as refusal:
+        by_ours(way, "events", VALUES)
+    assert isinstance(refusal.value.__cause__, AuthenticationFailed)
 
 
 @pytest.mark.parametrize(("listener", "spoken"), [("SSL", "PLAINTEXT"), ("PLAINTEXT", "SSL")])

@@ -128,12 +128,8 @@ def abort(
     name = parse_topic(topic)
     existing_topics(call.cluster, [name])
     doomed = _doomed(open_transactions(call.cluster, [name]), name, partition, start_offset)
-    if doomed.transactional_id is not None and doomed.state is not None and not force:
-        raise TransactionAlive(
-            transactional_id=doomed.transactional_id,
-            state=doomed.state,
-            seconds=_age_s(doomed.start_ms),
-        )
+    if not force:
+        _refuse_alive(call, doomed)
     plan = [
         f"abort, in {doomed.partition}, the transaction of producer {doomed.producer_id} epoch {doomed.epoch}"
         f" ({doomed.transactional_id or 'no transactional id'}) from offset {doomed.start_offset};"
@@ -144,6 +140,18 @@ def abort(
             call.cluster, doomed.partition, doomed.producer_id, doomed.epoch, doomed.coordinator_epoch
         )
     call.show_one(_held_row(doomed))
+
+
+def _refuse_alive(call: Call, doomed: OpenTransaction) -> None:
+    """One that `find-hanging` does not find is ended by its producer or its timeout."""
+    hanging = hanging_transactions(call.cluster, HANGING_AFTER_MS, [doomed.partition.topic])
+    if (doomed.partition, doomed.producer_id) not in {(each.partition, each.producer_id) for each in hanging}:
+        since_ms = doomed.last_timestamp_ms if doomed.start_ms is None else doomed.start_ms
+        raise TransactionAlive(
+            transactional_id=doomed.transactional_id or f"producer {doomed.producer_id}",
+            state=doomed.state or "no coordinator knows it",
+            seconds=_age_s(since_ms),
+        )
 
 
 def _doomed(

@@ -203,10 +203,9 @@ class Connection:
             raise ConnectionLost(self.address, "the connection is closed")
         return self._socket
 
-    def _lost(self, error: Exception) -> ConnectionLost:
+    def _lost(self, error: Exception) -> ConnectionLost | AuthenticationFailed:
         self.close()
-        reason = "no answer in time" if isinstance(error, TimeoutError) else error
-        return ConnectionLost(self.address, reason)
+        return _failure(self.address, error)
 
     def _learn_versions(self) -> None:
         request = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version="0")
@@ -257,12 +256,18 @@ def _open(address: Address, settings: ClientSettings) -> socket.socket:
         if not settings.uses_tls:
             return sock
         return _tls_context(settings).wrap_socket(sock, server_hostname=address.host)
-    except ssl.SSLCertVerificationError as error:
-        sock.close()
-        raise AuthenticationFailed(address=address, mechanism="TLS", reason=error) from error
     except OSError as error:
         sock.close()
-        raise ConnectionLost(address, error) from error
+        raise _failure(address, error) from error
+
+
+def _failure(address: Address, error: Exception) -> ConnectionLost | AuthenticationFailed:
+    """A refused certificate, theirs or ours (by an alert, maybe as late as the first answer), is not tried again."""
+    if isinstance(error, ssl.SSLCertVerificationError) or (
+        isinstance(error, ssl.SSLError) and "ALERT" in str(error.reason)
+    ):
+        return AuthenticationFailed(address=address, mechanism="TLS", reason=error)
+    return ConnectionLost(address, "no answer in time" if isinstance(error, TimeoutError) else error)
 
 
 @lru_cache(maxsize=16)
