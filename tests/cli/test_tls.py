@@ -1,4 +1,4 @@
-"""The command line over TLS, with a password and with a certificate."""
+"""The command line over TLS, with a password."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.in_process import Cli
 
 @pytest.fixture
 def broker(tmp_path: Path, certificates: Certificates) -> Iterator[Broker]:
-    """Takes a certificate or a password."""
+    """Takes users with a password, over TLS alone."""
     add_user_offline(tmp_path / "data", "alice", "a b=c")
     with Broker(
         tmp_path / "data",

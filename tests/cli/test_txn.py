@@ -14,7 +14,8 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.transactions import Producer as Unknown
 from oncestream.testing.apache_kafka import ApacheKafka
 from tests.cli.in_process import Cli
-from tests.client.test_inspection import late_write, verify_transactions, wait_until
+from tests.client.kit import wait_until
+from tests.client.test_inspection import late_write, verify_transactions
 
 TIMEOUT_S = 60
 

@@ -35,11 +35,13 @@ def transactional(bootstrap: str) -> Any:
     return started
 
 
-def send(client: Any, topic: str, values: Sequence[str]) -> list[Any]:
-    """Sends them and waits for what becomes of each: None, or an error."""
-    told: list[Any] = []
+def send(client: Any, topic: str, values: Sequence[str]) -> list[str | None]:
+    """Sends them and waits for what becomes of each: None, or the name of an error."""
+    told: list[str | None] = []
     for value in values:
-        client.produce(topic, value, on_delivery=lambda error, _: told.append(error))
+        client.produce(
+            topic, value, on_delivery=lambda error, _: told.append(None if error is None else error.name())
+        )
     assert client.flush(TIMEOUT_S) == 0
     return told
 

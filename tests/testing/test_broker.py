@@ -60,8 +60,7 @@ def test_records_that_do_not_come_are_told(broker: TestBroker) -> None:
 def test_a_topic_has_the_configurations_it_is_given(broker: TestBroker) -> None:
     broker.create_topic("small", max_message_bytes="500")
     client = producer(broker.bootstrap_servers)
-    (error,) = send(client, "small", ["x" * 1_000])
-    assert error.name() == "MSG_SIZE_TOO_LARGE"
+    assert send(client, "small", ["x" * 1_000]) == ["MSG_SIZE_TOO_LARGE"]
 
 
 def test_it_keeps_address_and_records_when_it_is_restarted(broker: TestBroker) -> None:

@@ -15,6 +15,13 @@ class Disk:
         """May write less than all of it, as the system call does."""
         return os.pwrite(fd, data, position)
 
+    def make_file(self, path: str | Path) -> None:
+        """An empty file, unless there is one."""
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+    def make_folder(self, path: Path) -> None:
+        path.mkdir()
+
     def truncate(self, fd: int, size_bytes: int) -> None:
         os.ftruncate(fd, size_bytes)
 
@@ -41,16 +48,24 @@ class Disk:
     def replace_file(self, path: Path, content: bytes, *, durable: bool = True) -> None:
         """All or nothing: written beside, synced, renamed over."""
         beside = path.with_name(path.name + ".tmp")
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            self._write_file(beside, content, durable=durable)
+            os.replace(beside, path)
+        except OSError:
+            beside.unlink(missing_ok=True)  # on a full disk even that little is missed
+            raise
+        if durable:
+            self.sync_folder(path.parent)
+
+    def _write_file(self, path: Path, content: bytes, *, durable: bool) -> None:
+        self.make_file(path)
+        fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
         try:
             self.write_all(fd, content, 0)
             if durable:
                 self.sync(fd)
         finally:
             os.close(fd)
-        os.replace(beside, path)
-        if durable:
-            self.sync_folder(path.parent)
 
 
 def remove_files(paths: Iterable[Path]) -> None:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from oncestream.storage.checkpoints import lines_of, read_lines
 from oncestream.storage.disk import Disk
+from oncestream.storage.room import Room
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
 UNKNOWN: Final = -1
@@ -18,11 +19,13 @@ class EpochStart(NamedTuple):
 
 
 class LeaderEpochs:
-    """Epochs in rising order, written through to the log's checkpoint file."""
+    """Epochs in rising order, written through to the log's checkpoint file; on a full disk with the next `flush`."""
 
-    def __init__(self, folder: Path, disk: Disk) -> None:
+    def __init__(self, folder: Path, disk: Disk, room: Room) -> None:
         self._path = folder / FILE_NAME
         self._disk = disk
+        self._room = room
+        self._unwritten = False
         self._starts = _read(self._path)
 
     @property
@@ -51,6 +54,14 @@ class LeaderEpochs:
             self._starts = [EpochStart(older[-1].epoch, start_offset), *self._starts[len(older) :]]
             self._write()
 
+    def flush(self) -> None:
+        """Writes what is not written yet. Until then recovery must find it in the batches."""
+        if self._unwritten:
+            content = lines_of([f"{epoch} {offset}" for epoch, offset in self._starts])
+            # The first epoch is found again in the batches; a bump must outlive a power cut.
+            self._disk.replace_file(self._path, content, durable=self.latest > 0)
+            self._unwritten = False
+
     def end_offset_of(self, epoch: int, log_end_offset: int) -> EpochStart:
         """The largest epoch not above `epoch` and where it ended: OffsetForLeaderEpoch."""
         if epoch == UNKNOWN or epoch > self.latest:
@@ -69,9 +80,9 @@ class LeaderEpochs:
         return True
 
     def _write(self) -> None:
-        content = lines_of([f"{epoch} {offset}" for epoch, offset in self._starts])
-        # The first epoch is found again in the batches; a bump must outlive a power cut.
-        self._disk.replace_file(self._path, content, durable=self.latest > 0)
+        self._unwritten = True
+        with self._room.not_needed_for(f"writing {self._path}"):
+            self.flush()
 
 
 def _read(path: Path) -> list[EpochStart]:

@@ -14,10 +14,10 @@ class OpenFile:
 
     __slots__ = ("fd", "path")
 
-    def __init__(self, path: str, *, create: bool = False) -> None:
+    def __init__(self, path: str) -> None:
         self.fd = -1
         self.path = path
-        self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def fileno(self) -> int:
         return self.fd
@@ -45,12 +45,12 @@ class FilePool:
         self._limit = limit
         self._files: OrderedDict[str, OpenFile] = OrderedDict()
 
-    def get(self, path: str, *, create: bool = False) -> OpenFile:
+    def get(self, path: str) -> OpenFile:
         file = self._files.get(path)
         if file is not None:
             self._files.move_to_end(path)
             return file
-        file = self._files[path] = OpenFile(path, create=create)
+        file = self._files[path] = OpenFile(path)
         while len(self._files) > self._limit:
             self._files.popitem(last=False)
         return file

@@ -53,6 +53,10 @@ class IndexFile:
             self._load()
 
     @property
+    def in_memory(self) -> bool:
+        return self._buffer is not None
+
+    @property
     def size_bytes(self) -> int:
         return self.count * self._entry.size
 
@@ -84,7 +88,9 @@ class IndexFile:
         """Writes what is new; the file if there was anything to write."""
         if self._buffer is None or len(self._buffer) == self._flushed_bytes:
             return None
-        file = self._pool.get(self.path, create=True)
+        if not self._flushed_bytes:
+            disk.make_file(self.path)
+        file = self._pool.get(self.path)
         disk.write_all(file.fd, bytes(self._buffer[self._flushed_bytes :]), self._flushed_bytes)
         self._flushed_bytes = len(self._buffer)
         return file
@@ -99,9 +105,6 @@ class IndexFile:
         self._buffer = bytearray()
         if os.path.exists(self.path):
             os.truncate(self.path, 0)
-
-    def create(self) -> None:
-        self._pool.get(self.path, create=True)
 
     def _load(self) -> None:
         self._buffer = bytearray()

@@ -11,6 +11,7 @@ from oncestream.storage.disk import Disk
 from oncestream.storage.epochs import LeaderEpochs
 from oncestream.storage.files import FilePool
 from oncestream.storage.producers import Producers
+from oncestream.storage.room import Room
 from oncestream.storage.segment import Segment
 
 
@@ -24,6 +25,7 @@ class LogPlace:
     folder: Path
     pool: FilePool
     disk: Disk
+    room: Room
     clock_ms: Callable[[], int]
     persist_offsets: Callable[[], None]
 

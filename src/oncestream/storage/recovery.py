@@ -50,7 +50,7 @@ def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedL
     loaded = LoadedLog(
         segments=segments,
         producers=Producers(),
-        epochs=LeaderEpochs(place.folder, place.disk),
+        epochs=LeaderEpochs(place.folder, place.disk, place.room),
         start_offset=start_offset,
         end_offset=start_offset,
         first_dirty_offset=known.first_dirty_offset,
@@ -118,7 +118,8 @@ class _Recovery:
     def _scan(self, segment: Segment, expected: int) -> Scan:
         size_bytes = os.stat(segment.path).st_size
         segment.reset_indexes()
-        segment.create()
+        with self._place.room.not_needed_for(f"making the indexes of {segment.path}"):
+            segment.create()
         scan = Scan(segment.path, 0, expected, size_bytes, self._holes)
         for header, batch in scan_batches(segment.file(), scan):
             segment.note(
@@ -165,12 +166,15 @@ class _Recovery:
         logger.error("%s", self._loaded.damage)
 
     def _close_scanned(self, segment: Segment, *, last: bool) -> None:
+        """On a full disk indexes stay in memory, and the recovery point where it is, until they are written."""
         segment.forget_recent()
         disk = self._place.disk
-        for file in (segment.file(), *segment.flush_indexes(closing=not last)):
-            disk.sync(file.fd)
-        if not last:
-            segment.freeze()
+        disk.sync(segment.file().fd)
+        with self._place.room.not_needed_for(f"writing the indexes of {segment.path}"):
+            for file in segment.flush_indexes(closing=not last):
+                disk.sync(file.fd)
+            if not last:
+                segment.freeze()
 
 
 def replay(producers: Producers, header: BatchHeader, batch: memoryview) -> AbortedTransaction | None:

@@ -81,14 +81,18 @@ class Segment:
     def paths(self) -> list[str]:
         return [self.path, self.offsets.path, self.times.path, self.aborts.path]
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether its indexes are in their files, all of them."""
+        return not self.offsets.in_memory
+
     def file(self) -> OpenFile:
         return self._pool.get(self.path)
 
     def create(self) -> None:
-        """Makes the empty files of a new segment."""
-        self._pool.get(self.path, create=True)
-        self.offsets.create()
-        self.times.create()
+        """Makes the empty files of a new segment; the log's last: without it the others count for nothing."""
+        for path in (self.offsets.path, self.times.path, self.path):
+            self._disk.make_file(path)
 
     # Writing: the live segment only.
 

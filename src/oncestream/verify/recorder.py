@@ -98,12 +98,12 @@ class RecordedProducer:
                 raise
         self.client.poll(0)
 
-    def send_offsets(self, consumer: RecordedConsumer) -> None:
-        """Adds the consumer's positions to the transaction."""
+    def send_offsets(self, consumer: RecordedConsumer, member: Any = None) -> None:
+        """Adds the consumer's positions to the transaction, as the member of its group that it is, or was."""
         offsets = consumer.positions()
         records = tuple(Record(*at, offset) for at, offset in offsets.items())
         places = [confluent_kafka.TopicPartition(*at, offset) for at, offset in offsets.items()]
-        metadata = consumer.client.consumer_group_metadata()
+        metadata = consumer.client.consumer_group_metadata() if member is None else member
         self._call(
             Kind.OFFSETS,
             lambda: self.client.send_offsets_to_transaction(places, metadata, self._timeout_s),
@@ -153,6 +153,7 @@ class RecordedConsumer:
         self.process = process if of is None else of.process
         self._history = history
         self._producer = of
+        self.assignments = 0  # how often its partitions have changed
         self._positions: dict[TopicPartition, int] = {}
         self.client = confluent_kafka.Consumer(
             {
@@ -220,6 +221,7 @@ class RecordedConsumer:
         self.client.close()
 
     def _assigned(self, positions: dict[TopicPartition, int]) -> None:
+        self.assignments += 1
         self._positions = positions
         self._tell(Kind.ASSIGN, tuple(Record(*at, offset) for at, offset in positions.items()))
 

@@ -1,0 +1,140 @@
+"""What is tortured: the embedded broker, Apache Kafka that is started for it, or a cluster that is there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Final, Protocol
+
+from oncestream.broker.embedded import Broker
+from oncestream.testing.apache_kafka import HOST, ApacheKafka, free_ports
+from oncestream.testing.faults import freeze, thaw
+from oncestream.verify.torture_plan import APACHE_PACE, EMBEDDED_PACE, Pace
+
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class Victim(Protocol):
+    """A cluster; `nodes` are numbered from 1 and are ours to kill, none where it is somebody else's."""
+
+    name: str
+    nodes: int
+    pace: Pace | None
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    def start(self) -> None: ...
+    def kill(self, node: int) -> None: ...
+    def restart(self, node: int) -> None: ...
+    def pid(self, node: int) -> int: ...
+    def stop(self) -> None: ...
+
+
+class Embedded:
+    """The broker of this package, in a process of its own, on a port that it finds free after each kill."""
+
+    name = "the embedded broker"
+    nodes = 1
+    pace: Pace | None = EMBEDDED_PACE
+
+    def __init__(self, folder: Path) -> None:
+        (port,) = free_ports(1)
+        self._broker = Broker(folder / "broker", process=True, listen=f"{HOST}:{port}")
+        self.bootstrap_servers = f"{HOST}:{port}"
+
+    def start(self) -> None:
+        self._broker.start()
+
+    def kill(self, node: int) -> None:
+        assert node == 1
+        self._broker.kill()
+
+    def restart(self, node: int) -> None:
+        assert node == 1
+        self._broker.start()
+
+    def pid(self, node: int) -> int:
+        assert node == 1
+        return self._broker.pid
+
+    def stop(self) -> None:
+        self._broker.stop()
+
+
+class Apache(ApacheKafka):
+    """Apache Kafka, one node or three."""
+
+    def __init__(self, folder: Path, nodes: int) -> None:
+        super().__init__(folder / "kafka", nodes=nodes)
+        self.name = f"Apache Kafka, {nodes} {'node' if nodes == 1 else 'nodes'}"
+        self.nodes = nodes
+        self.pace: Pace | None = APACHE_PACE
+
+
+class Given:
+    """A cluster that somebody else runs: only its clients and the way to it are tortured."""
+
+    nodes = 0
+    pace: Pace | None = None
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.name = bootstrap_servers
+
+    def start(self) -> None:
+        """It is there."""
+
+    def kill(self, node: int) -> None:
+        raise AssertionError(f"node {node} is not ours")
+
+    restart = kill
+
+    def pid(self, node: int) -> int:
+        raise AssertionError(f"node {node} is not ours")
+
+    def stop(self) -> None:
+        """It stays."""
+
+
+class Brokers:
+    """The nodes of a cluster as faults and measurements see them: one at a time is down or frozen."""
+
+    def __init__(self, victim: Victim) -> None:
+        self.victim = victim
+        self._lock = threading.Lock()
+
+    def kill(self, node: int, stop: threading.Event, seconds: float) -> None:
+        """SIGKILL, and a start after so many seconds."""
+        with self._lock:
+            self.victim.kill(node)
+            stop.wait(seconds)
+            self.victim.restart(node)
+
+    def freeze(self, node: int, stop: threading.Event, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT after so many seconds."""
+        with self._lock:
+            pid = self.victim.pid(node)
+            freeze(pid)
+            stop.wait(seconds)
+            thaw(pid)
+
+    def memory_bytes(self) -> dict[str, int]:
+        """By node; none where one is down just now."""
+        if not self._lock.acquire(blocking=False):
+            return {}
+        try:
+            pids = {f"node {node}": self.victim.pid(node) for node in range(1, self.victim.nodes + 1)}
+            return {name: size for name, pid in pids.items() if (size := resident_bytes(pid)) is not None}
+        finally:
+            self._lock.release()
+
+
+def resident_bytes(pid: int) -> int | None:
+    """None where the system does not tell (only Linux does in this way) or the process is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+    except OSError:
+        return None
+
+

@@ -1,0 +1,93 @@
+"""A tortured client that reads, and writes what it read together with its offsets, in transactions."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+
+from oncestream.client.topic_partition import TopicPartition
+from oncestream.verify.history import Record
+from oncestream.verify.recorder import RecordedConsumer, RecordedProducer
+from oncestream.verify.torture_numbers import TRIES_MAX, copy_number
+from oncestream.verify.torture_transactions import end_after, insist
+
+POLL_S: Final = 0.2
+SIZE_MAX: Final = 60
+ABORTED_SHARE: Final = 0.15
+CALL_TIMEOUT_S: Final = 30.0
+GENERATION: Final = slice(7, 11)  # of librdkafka's group metadata: behind "CGMDv2:"
+NO_GENERATION: Final = b"\xff\xff\xff\xff"
+
+
+def copy(
+    producer: RecordedProducer,
+    consumer: RecordedConsumer,
+    sink: str,
+    name: tuple[int, int],
+    dice: random.Random,
+    stop: threading.Event,
+) -> None:
+    """`name`: the numbers of the copier and its life. Partitions stay the same.
+
+    What was read before the group moved belongs to another member now. And librdkafka forgets its member id in
+    the background when the group has thrown it out: a commit without one is fenced by nobody. So the member is
+    taken before the poll, and what was polled as nobody is thrown away.
+    """
+    attempt = 0
+    while not stop.is_set() and attempt < TRIES_MAX:
+        before = consumer.assignments
+        member: Any = consumer.client.consumer_group_metadata()
+        try:
+            records = consumer.poll(dice.randint(1, SIZE_MAX), POLL_S)
+        except KafkaException as error:
+            if error.args[0].fatal():
+                raise
+            _rewind(consumer)
+            continue
+        if not records:
+            continue
+        attempt += 1
+        is_member = member[GENERATION] != NO_GENERATION and consumer.assignments == before
+        values = [copy_number(*name, attempt, record.value or 0) for record in records]
+        aborts = dice.random() < ABORTED_SHARE
+        if not (is_member and _commit(producer, consumer, member, _moved(records, sink), values, aborts)):
+            _rewind(consumer)
+
+
+def _commit(
+    producer: RecordedProducer,
+    consumer: RecordedConsumer,
+    member: Any,
+    places: list[TopicPartition],
+    values: list[int],
+    aborts: bool,
+) -> bool:
+    """One transaction; whether it is committed."""
+    producer.begin()
+    try:
+        for place, value in zip(places, values, strict=True):
+            producer.send(place, value)
+        producer.send_offsets(consumer, member)
+        if aborts:
+            producer.flush()
+            insist(producer.abort)
+        else:
+            insist(producer.commit)
+    except KafkaException as error:
+        end_after(error, producer)
+        return False
+    return not aborts
+
+
+def _moved(records: list[Record], sink: str) -> list[TopicPartition]:
+    return [TopicPartition(sink, record.partition) for record in records]
+
+
+def _rewind(consumer: RecordedConsumer) -> None:
+    """Back to what is committed. Where that fails this life ends: going on would skip records."""
+    assigned = consumer.client.assignment()
+    for place in consumer.client.committed(assigned, CALL_TIMEOUT_S) if assigned else ():
+        consumer.seek(TopicPartition(place.topic, place.partition), max(0, place.offset))
