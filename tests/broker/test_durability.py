@@ -7,7 +7,6 @@ import errno
 import os
 import threading
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -276,7 +275,7 @@ def test_answers_keep_the_order_of_requests_although_the_first_waits_for_its_flu
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = GatedDisk()
-    monkeypatch.setattr(runner, "Node", partial(Node, disk=disk))
+    monkeypatch.setattr(runner, "Node", lambda *parts: Node(*parts[:3], disk))
     with Broker(tmp_path) as broker, Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, TOPIC)
         disk.shut()

@@ -90,7 +90,7 @@ def complete(line: str, environment: dict[str, str]) -> list[str]:
 
 def test_nouns_verbs_and_topics_are_completed(fresh: Cli) -> None:
     fresh.ok("topic", "create", "sales", "stock")
-    assert complete("oncestream to", fresh.environment) == ["topic"]
+    assert complete("oncestream top", fresh.environment) == ["topic"]
     assert complete("oncestream topic de", fresh.environment) == ["describe", "delete"]
     assert complete("oncestream topic describe s", fresh.environment) == ["sales", "stock"]
     assert complete("oncestream consume st", fresh.environment) == ["stock"]

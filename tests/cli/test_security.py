@@ -1,12 +1,17 @@
-"""`oncestream user`, `acl` and `quota`, as an administrator and as users with few rights."""
+"""`oncestream user`, `acl` and `quota`, as an administrator and as users with few rights.
+
+Apache Kafka answers such a change before every part of it knows: what depends on it is waited for.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.in_process import Cli
+from tests.client.kit import wait_until
 from tests.conftest import Secured
 
 
@@ -41,16 +46,18 @@ class Login:
 def test_users_come_log_in_change_their_password_and_go(login: Login, name: str) -> None:
     admin = login("admin")
     admin.ok("user", "add", name, stdin="first\n")
-    mine = [row for row in admin.json("user", "list") if row["user"] == name]
-    assert mine == [{"user": name, "mechanism": "SCRAM-SHA-512", "iterations": 8192}]
+    expected = {"user": name, "mechanism": "SCRAM-SHA-512", "iterations": 8192}
+    wait_until(lambda: expected in admin.json("user", "list"))
     assert login(name, "first").ok("topic", "list").startswith("topic   partitions")
     assert f"there is a user '{name}' already" in admin.refused(5, "user", "add", name, stdin="x\n")
     admin.ok("user", "passwd", name, stdin="second\n")
+    wait_until(lambda: login(name, "first")("topic", "list").exit_code == 6)
     assert "refused the login" in login(name, "first").refused(6, "topic", "list")
     login(name, "second").ok("topic", "list")
     assert admin("user", "delete", name, "--dry-run").err == f"would delete user {name}\n"
     admin.refused(9, "user", "delete", name)
     admin.ok("user", "delete", name, "--yes")
+    wait_until(lambda: name not in admin.ok("user", "list"))
     assert "refused the login" in login(name, "second").refused(6, "topic", "list")
     for verb in (("delete", name, "--yes"), ("passwd", name)):
         assert f"there is no user {name}" in admin.refused(5, "user", *verb, stdin="x\n")
@@ -64,6 +71,7 @@ def test_rules_are_added_listed_and_removed(login: Login, name: str) -> None:
     admin.ok(
         "acl", "add", "--user", "alice", "--operation", "read", "--operation", "describe", "--topic", name
     )
+    wait_until(lambda: len(admin.json("acl", "list", "--topic", name)) == 2)
     assert alice.ok("consume", name) == "x\n"
     assert f"on {name} is not allowed" in alice.refused(6, "produce", name, stdin="y\n")
     told = alice.refused(6, "produce", name, "--acks", "1", stdin="y\n")
@@ -89,13 +97,15 @@ def test_rules_are_added_listed_and_removed(login: Login, name: str) -> None:
     )
     admin.refused(9, *remove)
     assert len(admin.json(*remove, "--yes")) == 2
-    assert admin.json("acl", "list", "--topic", name) == []
+    wait_until(lambda: admin.json("acl", "list", "--topic", name) == [])
 
 
 def test_prefixed_and_denying_rules(login: Login, name: str) -> None:
     admin = login("admin")
     admin.ok("acl", "add", "--user", "*", "--operation", "all", "--group", name, "--prefixed", "--deny")
-    [row] = admin.json("acl", "list", "--group", name, "--prefixed")
+    listing = ("acl", "list", "--group", name, "--prefixed")
+    wait_until(lambda: admin.json(*listing) != [])
+    [row] = admin.json(*listing)
     assert (row["principal"], row["permission"], row["pattern"]) == ("User:*", "deny", "prefixed")
     admin.ok("acl", "delete", "--group", name, "--prefixed", "--yes")
 
@@ -106,18 +116,19 @@ def test_the_permissions_of_a_stream_say_who_writes_and_who_reads(login: Login, 
     made = admin.json("stream", "create", path, "--produceperm", "u:alice", "--consumeperm", "u:bob|u:alice")
     assert (made["produceperm"], made["adminperm"]) == ("u:alice", "u:admin")
     admin.ok("stream", "topic", "create", path, "warning")
-    alice.ok("produce", topic, "--transaction-size", "0", stdin="1\n2\n")
-    assert bob.ok("consume", topic, "--group", group) == "1\n2\n"
+    write = ("produce", topic, "--transaction-size", "0")
+    wait_until(lambda: alice(*write, stdin="1\n2\n").exit_code == 0)
+    wait_until(lambda: bob("consume", topic, "--group", group).out == "1\n2\n")
     assert "is not allowed" in bob.refused(6, "produce", topic, stdin="3\n")
     assert "is not allowed" in carol.refused(6, "produce", topic, stdin="3\n")
     assert "there is no topic" in carol.refused(5, "consume", topic)
     assert admin.json("stream", "cursor", "list", path)[0]["records"] == 0
     admin.ok("stream", "edit", path, "--consumeperm", "u:carol")
-    assert carol.ok("consume", topic) == "1\n2\n"
-    assert "there is no topic" in bob.refused(5, "consume", topic)
+    wait_until(lambda: carol("consume", topic).out == "1\n2\n")
+    wait_until(lambda: "there is no topic" in bob("consume", topic).err)
     assert bob("stream", "delete", path, "--yes").exit_code == 6
     admin.ok("stream", "delete", path, "--yes")
-    assert admin.json("acl", "list", "--topic", f"{name}.pump.", "--prefixed") == []
+    wait_until(lambda: admin.json("acl", "list", "--topic", f"{name}.pump.", "--prefixed") == [])
 
 
 def test_permissions_of_a_stream_that_cannot_be_are_refused(login: Login, name: str) -> None:
@@ -138,10 +149,15 @@ def test_a_user_without_rights_is_refused(login: Login, name: str) -> None:
         assert "is not allowed" in carol.refused(6, *arguments)
 
 
+def quotas_of(cli: Cli, user: str) -> list[dict[str, Any]]:
+    return [row for row in cli.json("quota", "list") if row["user"] == user]
+
+
 def test_quotas_are_set_listed_and_removed(cli: Cli, name: str) -> None:
     cli.ok("quota", "set", "--user", name, "--produce", "1000", "--consume", "2000")
     cli.ok("quota", "set", "--user", name, "--client-id", "default", "--produce", "5")
-    mine = [row for row in cli.json("quota", "list") if row["user"] == name]
+    wait_until(lambda: len(quotas_of(cli, name)) == 3)
+    mine = quotas_of(cli, name)
     limit = {"user": name, "client_id": None, "ip": None}
     assert sorted(mine, key=lambda row: (row["client_id"] or "", row["quota"])) == [
         {**limit, "quota": "consumer_byte_rate", "value": 2000},
@@ -154,6 +170,7 @@ def test_quotas_are_set_listed_and_removed(cli: Cli, name: str) -> None:
     cli.refused(9, "quota", "delete", "--user", name)
     cli.ok("quota", "delete", "--user", name, "--yes")
     cli.ok("quota", "delete", "--user", name, "--client-id", "default", "--yes")
+    wait_until(lambda: quotas_of(cli, name) == [])
     assert f"there is no quota of user {name}" in cli.refused(5, "quota", "delete", "--user", name, "--yes")
 
 

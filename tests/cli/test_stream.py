@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from tests.cli.in_process import Cli
+from tests.client.kit import wait_until
 
 TIMEOUT_S = 60
 
@@ -65,8 +66,9 @@ def test_an_edit_reaches_the_topics_and_a_copy_takes_the_attributes(cli: Cli, st
         True,
         False,
     ]
-    configs = cli.json("stream", "topic", "info", stream, "warning")["configs"]
-    assert (configs["retention.ms"], configs["compression.type"]) == ("-1", "lz4")
+    info = ("stream", "topic", "info", stream, "warning")
+    wait_until(lambda: cli.json(*info)["configs"]["retention.ms"] == "-1")
+    assert cli.json(*info)["configs"]["compression.type"] == "lz4"
     copied = cli.json("stream", "create", f"{stream}-2", "--copymetafrom", stream, "--ttl", "5")
     assert [copied[word] for word in ("ttl", "compression", "compact")] == [5, "lz4", True]
 
@@ -90,7 +92,7 @@ def test_topics_of_a_stream(cli: Cli, stream: str) -> None:
     assert (info["strays"], len(info["partitions"]), info["kafka_topic"]) == ({}, 3, kafka_name)
     cli.refused(9, "stream", "topic", "delete", stream, "error")
     cli.ok("stream", "topic", "delete", stream, "error", "--yes")
-    assert cli.json("stream", "info", stream)["topics"] == ["warning"]
+    wait_until(lambda: cli.json("stream", "info", stream)["topics"] == ["warning"])
 
 
 def test_records_cursors_and_assignments_by_stream_names(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.in_process import Cli
+from tests.client.kit import wait_until
 
 
 def test_topics_are_made_described_altered_and_deleted(cli: Cli, name: str) -> None:
@@ -20,11 +21,11 @@ def test_topics_are_made_described_altered_and_deleted(cli: Cli, name: str) -> N
         "partitions": [{"partition": number, **partition} for number in range(2)],
     }
     cli.ok("topic", "alter", name, "--partitions", "3", "-c", "retention.ms=", "-c", "cleanup.policy=compact")
-    altered = cli.json("topic", "describe", name)
-    assert (altered["configs"], len(altered["partitions"])) == ({"cleanup.policy": "compact"}, 3)
+    wait_until(lambda: cli.json("topic", "describe", name)["configs"] == {"cleanup.policy": "compact"})
+    assert len(cli.json("topic", "describe", name)["partitions"]) == 3
     assert len(cli.json("topic", "describe", name, "--all")["configs"]) > 10
     cli.ok("topic", "delete", name, "--yes")
-    assert name not in [row["topic"] for row in cli.json("topic", "list", "--all")]
+    wait_until(lambda: name not in [row["topic"] for row in cli.json("topic", "list", "--all")])
 
 
 def test_the_table_of_a_topic_and_its_offsets(cli: Cli, name: str) -> None:

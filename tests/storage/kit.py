@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 from collections.abc import Sequence
 from itertools import count
@@ -27,39 +25,6 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now_ms
-
-
-class FailingDisk(Disk):
-    """Fails on command: a write that stops short, a full disk, a sync error."""
-
-    def __init__(self) -> None:
-        self.room_bytes: int | None = None
-        self.short_writes = False
-        self.failing_syncs = False
-        self.failing_truncates = False
-        self.syncs = 0
-
-    def write(self, fd: int, data: memoryview | bytes | bytearray, position: int) -> int:
-        view = memoryview(data)
-        if self.room_bytes is not None:
-            if self.room_bytes == 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            view = view[: self.room_bytes]
-            self.room_bytes -= len(view)
-        elif self.short_writes:
-            view = view[: max(1, len(view) // 2)]
-        return super().write(fd, view, position)
-
-    def truncate(self, fd: int, size_bytes: int) -> None:
-        if self.failing_truncates:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        super().truncate(fd, size_bytes)
-
-    def sync(self, fd: int) -> None:
-        self.syncs += 1
-        if self.failing_syncs:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        super().sync(fd)
 
 
 class Store:

@@ -5,17 +5,18 @@ from pathlib import Path
 import pytest
 
 from oncestream.storage.config import LogConfig
+from oncestream.testing.disk import DiskFaults, FaultyDisk
 from oncestream.wire.error_codes import ErrorCode, KafkaError
-from tests.storage.kit import FailingDisk, Store, batch_of, read_bytes, values_in
+from tests.storage.kit import Store, batch_of, read_bytes, values_in
 
 
 @pytest.fixture
-def disk() -> FailingDisk:
-    return FailingDisk()
+def disk() -> FaultyDisk:
+    return FaultyDisk()
 
 
 @pytest.fixture
-def store(tmp_path: Path, disk: FailingDisk) -> Store:
+def store(tmp_path: Path, disk: FaultyDisk) -> Store:
     return Store(tmp_path / "data", LogConfig(segment_bytes=1000), disk=disk)
 
 
@@ -25,63 +26,79 @@ def storage_error(store: Store, sequence: int) -> None:
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_short_writes_are_completed(store: Store, disk: FailingDisk) -> None:
-    disk.short_writes = True
+def test_short_writes_are_completed(store: Store, disk: FaultyDisk) -> None:
+    disk.set_faults(DiskFaults(short_writes=True))
     for number in range(20):
         store.log.append(batch_of([b"%d" % number * 30]))
     assert values_in(store.log) == [b"%d" % number * 30 for number in range(20)]
     assert values_in(store.reborn().log) == values_in(store.log)
 
 
-def test_a_full_disk_leaves_the_log_as_it_was_and_usable(store: Store, disk: FailingDisk) -> None:
+def test_a_full_disk_leaves_the_log_as_it_was_and_usable(store: Store, disk: FaultyDisk) -> None:
     store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=0))
     for room_bytes in (0, 1, 60, 100):
-        disk.room_bytes = room_bytes
+        disk.set_faults(DiskFaults(room_bytes=room_bytes))
         storage_error(store, 1)
         assert (store.log.end_offset, store.log.failed) == (1, None)
         assert (store.log_folder / f"{0:020d}.log").stat().st_size == store.log.size_bytes
-    disk.room_bytes = None
+    disk.set_faults(DiskFaults())
     assert store.log.append(batch_of([b"v"], producer_id=1, sequence=1)).base_offset == 1
     assert store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=0)).duplicate
     assert len(values_in(store.reborn().log)) == 2
 
 
-def test_a_disk_that_is_full_while_a_segment_rolls_can_go_on_later(store: Store, disk: FailingDisk) -> None:
+def test_a_disk_that_is_full_while_a_segment_rolls_can_go_on_later(store: Store, disk: FaultyDisk) -> None:
     for number in range(6):
         store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=number))
     for room_bytes in range(0, 400, 13):
-        disk.room_bytes = room_bytes
+        disk.set_faults(DiskFaults(room_bytes=room_bytes))
         with pytest.raises(KafkaError):
             store.log.append(batch_of([b"v" * 600], producer_id=1, sequence=6))
         assert store.log.end_offset == 6
-    disk.room_bytes = None
+    disk.set_faults(DiskFaults())
     assert store.log.append(batch_of([b"v" * 600], producer_id=1, sequence=6)).base_offset == 6
     assert len(values_in(store.log)) == 7
     assert len(values_in(store.reborn().log)) == 7
     assert len(values_in(store.restart().log)) == 7
 
 
-def test_a_write_that_cannot_be_undone_fails_the_log(store: Store, disk: FailingDisk) -> None:
+def test_a_write_that_cannot_be_undone_is_undone_before_the_next_one(store: Store, disk: FaultyDisk) -> None:
     store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=0))
     store.sync()
-    disk.room_bytes = 20
-    disk.failing_truncates = True
-    storage_error(store, 1)
-    disk.room_bytes = None
-    disk.failing_truncates = False
-    assert store.log.failed is not None
+    torn = batch_of([b"torn" * 50], producer_id=1, sequence=1)
+    disk.set_faults(DiskFaults(room_bytes=100, truncate_errors=True))
+    with pytest.raises(KafkaError):
+        store.log.append(torn)
+    disk.set_faults(DiskFaults(truncate_errors=True))
     storage_error(store, 1)
     assert len(read_bytes(store.log, 0)) == store.log.size_bytes
+    assert len(values_in(Store(store.killed(), store.config).log)) == 1
+    disk.set_faults(DiskFaults())
+    assert store.log.append(batch_of([b"v"], producer_id=1, sequence=1)).base_offset == 1
+    assert (store.log_folder / f"{0:020d}.log").stat().st_size == store.log.size_bytes
+    assert values_in(store.reborn().log) == values_in(store.restart().log) == [b"v" * 50, b"v"]
 
 
-def test_a_sync_error_fails_the_log_for_good(store: Store, disk: FailingDisk) -> None:
+def test_a_log_that_is_closed_with_half_a_batch_at_its_end_is_not_closed_cleanly(
+    store: Store, disk: FaultyDisk
+) -> None:
+    store.log.append(batch_of([b"v" * 50]))
+    disk.set_faults(DiskFaults(room_bytes=100, truncate_errors=True))
+    with pytest.raises(KafkaError):
+        store.log.append(batch_of([b"torn" * 50]))
+    store.folder.close()
+    again = Store(store.path, store.config)
+    assert (again.log.leader_epoch, values_in(again.log)) == (1, [b"v" * 50])
+
+
+def test_a_sync_error_fails_the_log_for_good(store: Store, disk: FaultyDisk) -> None:
     store.log.append(batch_of([b"durable"], producer_id=1, sequence=0))
     store.sync()
     store.log.append(batch_of([b"lost"], producer_id=1, sequence=1))
-    disk.failing_syncs = True
+    disk.set_faults(DiskFaults(sync_errors="*"))
     with pytest.raises(KafkaError):
         store.sync()
-    disk.failing_syncs = False
+    disk.set_faults(DiskFaults())
     assert store.log.synced_offset == 1
     with pytest.raises(KafkaError):
         store.sync()
@@ -91,19 +108,19 @@ def test_a_sync_error_fails_the_log_for_good(store: Store, disk: FailingDisk) ->
     assert store.log.read(1, 1 << 20, 2) == []
 
 
-def test_a_failed_log_leaves_no_marker_of_a_clean_stop(store: Store, disk: FailingDisk) -> None:
+def test_a_failed_log_leaves_no_marker_of_a_clean_stop(store: Store, disk: FaultyDisk) -> None:
     store.log.append(batch_of([b"lost"]))
-    disk.failing_syncs = True
+    disk.set_faults(DiskFaults(sync_errors="*"))
     with pytest.raises(KafkaError):
         store.sync()
-    disk.failing_syncs = False
+    disk.set_faults(DiskFaults())
     again = store.restart()
     assert again.log.leader_epoch == 1
     assert again.log.failed is None
 
 
 def test_a_ticket_covers_what_was_written_before_it_ran_and_nothing_later(
-    store: Store, disk: FailingDisk, monkeypatch: pytest.MonkeyPatch
+    store: Store, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.log.append(batch_of([b"a"]))
     ticket = store.log.unsynced()
@@ -138,7 +155,7 @@ def test_a_ticket_does_not_cover_a_segment_that_began_after_it(store: Store) -> 
     assert store.log.synced_offset == store.log.end_offset
 
 
-def test_a_ticket_syncs_rolled_segments_and_their_indexes(store: Store, disk: FailingDisk) -> None:
+def test_a_ticket_syncs_rolled_segments_and_their_indexes(store: Store, disk: FaultyDisk) -> None:
     store.sync()
     for _ in range(30):
         store.log.append(batch_of([b"v" * 100]))

@@ -10,7 +10,8 @@ import pytest
 from oncestream.errors import DataFolderInUse, DataFolderUnusable
 from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
-from tests.storage.kit import TOPIC_ID, Clock, FailingDisk, Store, batch_of
+from oncestream.testing.disk import DiskFaults, FaultyDisk
+from tests.storage.kit import TOPIC_ID, Clock, Store, batch_of
 
 
 def test_a_folder_in_use_is_refused_with_the_process_that_uses_it(store: Store) -> None:
@@ -163,14 +164,15 @@ def test_a_log_not_opened_after_a_crash_is_still_recovered_later(store: Store) -
     assert Store(store.path, store.config, store.clock).log.leader_epoch == 1
 
 
-def test_a_disk_that_fails_at_close_leaves_the_lock_free_and_no_clean_marker(tmp_path: Path) -> None:
-    disk = FailingDisk()
+def test_a_disk_that_fails_at_close_leaves_the_lock_free_and_no_clean_marker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FaultyDisk()
     store = Store(tmp_path / "data", LogConfig(), disk=disk)
     store.log.append(batch_of([b"x"]))
-    disk.failing_syncs = True
-    with pytest.raises(DataFolderUnusable):
-        store.folder.close()
-    disk.failing_syncs = False
+    disk.set_faults(DiskFaults(sync_errors="*"))
+    store.folder.close()
+    assert "stop was not clean" in caplog.text
     assert store.log.failed is not None
     assert Store(store.path, LogConfig()).log.leader_epoch == 1
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from oncestream.storage.config import LogConfig
+from oncestream.testing.disk import FaultyDisk
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from tests.storage.kit import Store, batch_of, read_bytes, values_in
 
@@ -191,10 +192,8 @@ def test_harmed_indexes_are_rebuilt(small: Store, suffix: str, harm: str) -> Non
 
 
 def test_recovered_data_is_synced_before_it_counts_as_durable(small: Store) -> None:
-    from tests.storage.kit import FailingDisk
-
     fill(small, 10)
-    disk = FailingDisk()
+    disk = FaultyDisk()
     again = Store(small.killed(), small.config, small.clock, disk)
     assert disk.syncs > 0
     assert again.log.synced_offset == again.log.end_offset == 10

@@ -53,6 +53,11 @@ def request_of(message: Message, version: int, correlation_id: int = 7) -> Reque
     return Request.of(LENGTH.pack(len(body)) + body)
 
 
+def correlation_id(answer: bytes) -> int:
+    found: int = LENGTH.unpack_from(answer, LENGTH.size)[0]
+    return found
+
+
 class Raw:
     """One connection, requests by hand."""
 

@@ -48,7 +48,7 @@ def test_a_killed_process_is_gone(child: subprocess.Popen[str]) -> None:
         freeze(child.pid)
 
 
-@pytest.mark.parametrize("pid", [0, 1, -1, os.getpid()])
+@pytest.mark.parametrize("pid", [0, 1, -1, pytest.param(os.getpid(), id="own")])
 def test_this_process_and_all_processes_are_spared(pid: int) -> None:
     with pytest.raises(BadFault, match="a child"):
         kill(pid)

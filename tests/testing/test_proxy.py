@@ -21,13 +21,14 @@ from oncestream.wire.messages.create_topics import CreateTopicsResponse
 from oncestream.wire.messages.end_txn import EndTxnRequest
 from oncestream.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from oncestream.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from oncestream.wire.messages.list_groups import ListGroupsRequest
 from oncestream.wire.schema import Message
 from tests.clients.aio import Aiokafka
 from tests.clients.client import Message as Sent
 from tests.clients.confluent import Confluent
 from tests.clients.kafka_python import KafkaPython
 from tests.conftest import Secured
-from tests.testing.kit import TIMEOUT_S, Raw, producer, request_of, send, transactional
+from tests.testing.kit import TIMEOUT_S, Raw, correlation_id, producer, request_of, send, transactional
 
 HOURS_S = 3_600.0
 WAITS = FetchRequest(
@@ -84,6 +85,26 @@ def test_a_made_up_error_does_not_overtake_the_answer_before_it(broker: TestBrok
     refused = second.decode_answer(raw.receive())
     assert isinstance(refused, HeartbeatResponse)
     assert refused.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    raw.close()
+
+
+def test_a_made_up_error_does_not_overtake_a_late_answer(broker: TestBroker) -> None:
+    broker.fail_next("Heartbeat", "REBALANCE_IN_PROGRESS")
+    broker.delay_answer("ListGroups", 0.3)
+    first, second = request_of(ListGroupsRequest(), 5, 1), request_of(HeartbeatRequest(group_id="g"), 4, 2)
+    raw = Raw(broker.bootstrap_servers)
+    raw.send(first.frame)
+    raw.send(second.frame)
+    assert [correlation_id(raw.receive()) for _ in range(2)] == [1, 2]
+    raw.close()
+
+
+def test_of_two_answers_to_a_doubled_request_one_arrives(broker: TestBroker) -> None:
+    broker.duplicate("Heartbeat")
+    raw = Raw(broker.bootstrap_servers)
+    for number in (1, 2, 3):
+        raw.send(request_of(HeartbeatRequest(group_id="g"), 4, number).frame)
+    assert [correlation_id(raw.receive()) for _ in range(3)] == [1, 2, 3]
     raw.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -28,7 +29,8 @@ class Broker:
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
 
     Listens on a free port of 127.0.0.1 unless told otherwise. `process=True` runs it in a child process, which
-    can be killed without harm to this one. Other keyword arguments are settings (docs/settings.md).
+    can be killed without harm to this one; its log goes to `log_file`, if that is set before the start.
+    Other keyword arguments are settings (docs/settings.md).
     """
 
     def __init__(self, data: str | Path, *, process: bool = False, **settings: object) -> None:
@@ -36,6 +38,7 @@ class Broker:
         self.settings: BrokerSettings = load_settings(environment={}, flags=flags)
         self._flags = flags
         self._in_process = not process
+        self.log_file: Path | None = None
         self._addresses: list[str] = []
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -144,11 +147,13 @@ class Broker:
     # -- in a process of its own --------------------------------------------------------------
 
     def _start_child(self) -> None:
-        command = [sys.executable, "-m", "oncestream.cli.main", "broker", "start"]
-        for name, value in self._flags.items():
-            command += ["--set", f"{name}={_flag_text(value)}"]
+        command = self._command([f"{name}={_flag_text(value)}" for name, value in self._flags.items()])
         ours = {key: text for key, text in os.environ.items() if not key.startswith(ENVIRONMENT_PREFIX)}
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, env=ours, text=True)  # noqa: S603
+        with contextlib.ExitStack() as files:
+            log = None if self.log_file is None else files.enter_context(self.log_file.open("ab"))
+            child = subprocess.Popen(  # noqa: S603
+                command, stdout=subprocess.PIPE, stderr=log, env=ours, text=True
+            )
         self._child = child
         assert child.stdout is not None
         line = child.stdout.readline()
@@ -157,6 +162,10 @@ class Broker:
             self._end_child()
             raise BrokerFailed(folder=self.settings.data, reason="its process ended; see its error above")
         self._addresses = line.removeprefix(READY_PREFIX).strip().split(",")
+
+    def _command(self, flags: list[str]) -> list[str]:
+        set_flags = [text for flag in flags for text in ("--set", flag)]
+        return [sys.executable, "-m", "oncestream.cli.main", "broker", "start", *set_flags]
 
     def _end_child(self) -> None:
         child, self._child = self._child, None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from oncestream.broker.node import Node
 from oncestream.storage.log import Log
+from oncestream.storage.room import DiskFull
 from oncestream.wire.error_codes import KafkaError
 
 logger = logging.getLogger("oncestream.broker")
@@ -39,21 +41,16 @@ class Housekeeping:
     async def round(self) -> None:
         now_ms = self._node.clock.now_ms()
         for log in self._logs():
-            deleted = log.apply_retention(now_ms)
-            if deleted:
-                logger.info(
-                    "retention topic=%s partition=%d segments_deleted=%d start_offset=%d",
-                    log.topic,
-                    log.partition,
-                    deleted,
-                    log.start_offset,
-                )
+            with _going_on("retention", log):
+                _retain(log, now_ms)
             await asyncio.sleep(0)
         for log in self._logs():
             if not self._node.durable:
                 await self._flush(log)
-            await self._compact(log, now_ms)
-        self._node.folder.checkpoint()
+            with _going_on("compaction", log):
+                await self._compact(log, now_ms)
+        with _going_on("checkpoint"):
+            self._node.folder.checkpoint()
 
     def _logs(self) -> Iterator[Log]:
         for topic in tuple(self._node.topics.values()):
@@ -68,8 +65,7 @@ class Housekeeping:
         await self._run_in_thread(job.run)
         log.finish_compaction(job)
         if job.error is not None:
-            logger.error("compaction failed topic=%s partition=%d: %s", log.topic, log.partition, job.error)
-            return
+            raise job.error
         logger.info("compacted topic=%s partition=%d to_offset=%d", log.topic, log.partition, job.end_offset)
 
     async def _flush(self, log: Log) -> None:
@@ -77,13 +73,30 @@ class Housekeeping:
         ticket = log.unsynced()
         if ticket is not None:
             await self._run_in_thread(ticket.run)
-            try:
+            with _going_on("flush", log):
                 log.synced(ticket)
-            except KafkaError as error:
-                logger.error(
-                    "flush failed topic=%s partition=%d: %s", log.topic, log.partition, error.message
-                )
 
     async def _run_in_thread(self, work: Callable[[], None]) -> None:
         self._in_thread = self._node.loop.run_in_executor(None, work)
         await asyncio.shield(self._in_thread)
+
+
+def _retain(log: Log, now_ms: int) -> None:
+    deleted = log.apply_retention(now_ms)
+    if deleted:
+        logger.info(
+            "retention topic=%s partition=%d segments_deleted=%d start_offset=%d",
+            *(log.topic, log.partition, deleted, log.start_offset),
+        )
+
+
+@contextmanager
+def _going_on(doing: str, log: Log | None = None) -> Iterator[None]:
+    """What fails for one log must not keep the others from it. Of a full disk is told elsewhere, once."""
+    try:
+        yield
+    except DiskFull:
+        pass
+    except KafkaError as error:
+        where = "" if log is None else f" topic={log.topic} partition={log.partition}"
+        logger.error("%s failed%s: %s", doing, where, error.message)

@@ -25,11 +25,12 @@ from oncestream.broker.group_commit import GroupCommit
 from oncestream.broker.partition import Partition
 from oncestream.broker.settings import BrokerSettings, Durability
 from oncestream.broker.stream_rules import StreamRules
-from oncestream.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from oncestream.broker.topic_names import INTERNAL, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncestream.errors import BadSetting, DataFolderUnusable
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
 from oncestream.storage.folder import DataFolder
+from oncestream.storage.room import lacks_room
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -148,27 +149,18 @@ class Node:
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Makes a topic whose name, size and configurations were checked before."""
+        if name in self.catalog.topics:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name} could not be opened at the start")
         entry = TopicEntry(name, new_topic_id(), partitions, dict(configs))
-        self.catalog.commit([put_topic(entry)], self.clock.now_ms())
-        try:
-            topic = self._open_topic(entry)
-        except DataFolderUnusable as error:
-            self.catalog.commit([drop_topic(entry)], self.clock.now_ms())
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        topic = self.topics[name] = Topic(entry, self._make_partitions(entry, 0))
         if self._groups is not None:
             self._groups.topics_changed()
         return topic
 
     def add_partitions(self, topic: Topic, total: int) -> None:
         entry = replace(topic.entry, partitions=total)
-        self.catalog.commit([put_topic(entry)], self.clock.now_ms())
-        try:
-            more = [self._open_partition(entry, i) for i in range(len(topic.partitions), total)]
-        except DataFolderUnusable as error:
-            self.catalog.commit([put_topic(topic.entry)], self.clock.now_ms())
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        topic.partitions += self._make_partitions(entry, len(topic.partitions))
         topic.entry = entry
-        topic.partitions += more
         if self._groups is not None:
             self._groups.topics_changed()
 
@@ -198,7 +190,10 @@ class Node:
         """A producer id nobody had before; reserved in blocks, so that few of them cost a flush."""
         if self._producer_id_next == self._producer_id_end:
             first = self.catalog.next_producer_id
-            self.catalog.commit([reserve_producer_ids(first)], self.clock.now_ms())
+            try:
+                self.catalog.commit([reserve_producer_ids(first)], self.clock.now_ms())
+            except KafkaError as error:  # told as Apache Kafka does: every client tries again
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error
             self._producer_id_next, self._producer_id_end = first, first + PRODUCER_ID_BLOCK
         self._producer_id_next += 1
         return self._producer_id_next - 1
@@ -249,7 +244,8 @@ class Node:
         for name, index, topic_id in self.folder.partition_folders():
             if name == METADATA_TOPIC or (name, index, topic_id) in known:
                 continue
-            if topic_id is not None and topic_id in self.catalog.deleted_ids:
+            was_deleted = topic_id is not None and topic_id in self.catalog.deleted_ids
+            if was_deleted or not self.folder.holds_records(name, index):  # or never made to the end
                 self.folder.remove(name, index)
                 continue
             aside = self.folder.set_aside(name, index)
@@ -257,12 +253,29 @@ class Node:
                 "folder of an unknown topic set aside topic=%s partition=%d to=%s", name, index, aside
             )
         for entry in self.catalog.topics.values():
-            self._open_topic(entry)
+            try:
+                partitions = [self._open_partition(entry, index) for index in range(entry.partitions)]
+            except DataFolderUnusable as error:
+                if entry.name in INTERNAL or not lacks_room(error.__cause__):
+                    raise
+                logger.error("topic is left out until the next start topic=%s: %s", entry.name, error)
+            else:
+                self.topics[entry.name] = Topic(entry, partitions)
 
-    def _open_topic(self, entry: TopicEntry) -> Topic:
-        topic = Topic(entry, [self._open_partition(entry, index) for index in range(entry.partitions)])
-        self.topics[entry.name] = topic
-        return topic
+    def _make_partitions(self, entry: TopicEntry, first: int) -> list[Partition]:
+        """The logs, then the entry in the catalogue; where one fails, nothing is left of any."""
+        made: list[Partition] = []
+        try:
+            for index in range(first, entry.partitions):
+                made.append(self._open_partition(entry, index))  # noqa: PERF401 - those before a failure count
+            self.catalog.commit([put_topic(entry)], self.clock.now_ms())
+        except (DataFolderUnusable, KafkaError) as error:
+            for partition in made:
+                self.folder.delete_log(partition.log)
+            if isinstance(error.__cause__, OSError):
+                raise self.folder.room.error_for(f"making {entry.name}", error.__cause__) from error
+            raise
+        return made
 
     def _open_partition(self, entry: TopicEntry, index: int) -> Partition:
         log = self.folder.open_log(entry.name, index, entry.id, self.log_config(entry))

@@ -14,15 +14,18 @@ from oncestream.broker.node import Node
 from oncestream.broker.security.tls import ServerTls
 from oncestream.broker.server import Server
 from oncestream.broker.settings import BrokerSettings
+from oncestream.storage.disk import REAL_DISK, Disk
 
 logger = logging.getLogger("oncestream.broker")
 
 
-async def run_broker(settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[str], None]) -> None:
+async def run_broker(
+    settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[str], None], disk: Disk = REAL_DISK
+) -> None:
     """Serves from the moment `on_ready` is called with its addresses until `stop` is set; then stops cleanly."""
     plans = plan_listeners(settings)
     tls = ServerTls(settings) if settings.tls_certificate else None
-    node = Node(settings, asyncio.get_running_loop(), Clock())
+    node = Node(settings, asyncio.get_running_loop(), Clock(), disk)
     try:
         server = Server(node, plans, tls)
     except BaseException:

@@ -68,12 +68,18 @@ def noun(text: str) -> typer.Typer:
     return app
 
 
-def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
-    """Registers a function whose first parameter is a Call; the options that make the Call are added."""
+def command(app: typer.Typer, name: str | None = None, *, form: Any = OutputOption) -> Callable[[F], F]:
+    """Registers a function whose first parameter is a Call; the options that make the Call are added.
+
+    `form`: the option for the form of the answer, where `--output` has another meaning.
+    """
 
     def register(function: F) -> F:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in [*own, *_COMMON]]
+        parameters = [
+            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for each in [*own, *_COMMON, _common("output", form, Output.TABLE)]
+        ]
 
         @functools.wraps(function)
         def run(
@@ -127,5 +133,4 @@ _COMMON: Final = (
     _common("bootstrap", Bootstrap),
     _common("profile", Profile),
     _common("command_config", CommandConfig),
-    _common("output", OutputOption, Output.TABLE),
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
@@ -65,9 +67,8 @@ def consume(
     ranges = {each: Range(starts[each], ends[each]) for each in chosen}
     receiver = Receiver(call.settings, ranges, read_committed=committed)
     try:
-        _print(receiver, formatted, max_, call.cluster, group)
-    except KeyboardInterrupt:
-        pass  # the way to end --follow
+        with _interrupts() as is_interrupted:
+            _print(receiver, formatted, max_, call.cluster, group, is_interrupted)
     except BrokenPipeError:
         # The reader has enough (| head); Python must not find the closed pipe once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -76,8 +77,30 @@ def consume(
         _commit(call.cluster, group, receiver.positions, starts)
 
 
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C ends it between two batches, so that the cursor is where the output ends; the next at once."""
+    asked: list[int] = []
+
+    def ask(number: int, _: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _print(
-    receiver: Receiver, formatted: Format, limit: int | None, cluster: Cluster, group: str | None
+    receiver: Receiver,
+    formatted: Format,
+    limit: int | None,
+    cluster: Cluster,
+    group: str | None,
+    is_interrupted: Callable[[], bool],
 ) -> None:
     left = limit
     committed = dict(receiver.positions)
@@ -88,7 +111,9 @@ def _print(
         sys.stdout.flush()
         for record in records[:left]:
             receiver.took(record)  # not before: a reader that went away has not had them
-        if left is not None and (left := left - len(records)) <= 0:
+        if left is not None:
+            left -= len(records)
+        if is_interrupted() or (left is not None and left <= 0):
             break
         if time.monotonic() > due:
             _commit(cluster, group, receiver.positions, committed)

@@ -24,6 +24,8 @@ NOUNS: Final = {
     "consume": "Print the records of topics.",
     "txn": "Transactions: who holds what, and for how long.",
     "pipeline": "Exactly-once pipelines on Spark.",
+    "verify": "Look whether every input has its output once.",
+    "torture": "Kill, freeze and cut a cluster and its clients, and check that nothing is lost or doubled.",
     "user": "Users and their passwords.",
     "acl": "Access rights as Kafka has them.",
     "quota": "Limits of bytes per second, by user or client id.",

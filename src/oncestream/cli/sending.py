@@ -152,6 +152,7 @@ class Sender:
         return {**arguments, "on_delivery": self._on_delivery}
 
     def _on_delivery(self, error: KafkaError | None, told: Any) -> None:
+        self._faults.clear(told.topic)
         if error is not None:
             unknown_partition = error.code() == KafkaError._UNKNOWN_PARTITION
             subject = f"{told.topic()}-{told.partition()}" if unknown_partition else told.topic()
@@ -167,25 +168,16 @@ class Sender:
         raise self._error(error, str(message.topic))
 
     def _raise_failure(self) -> None:
-        if self._failure is None:
-            return
-        error, subject = self._failure
-        if error.code() == KafkaError._PURGE_QUEUE:
-            # It was thrown away because of another error, which `Faults` has noticed.
-            error = KafkaError(KafkaError._FATAL)
-        raise self._error(error, subject)
+        if self._failure is not None:
+            raise self._error(*self._failure)
 
     def _call(self, function: Any, *arguments: object) -> Any:
         try:
-            return function(*arguments)
-        except (KafkaException, SystemError) as error:
-            # A fatal error that comes together with a delivery report is wrapped by Python in a SystemError.
-            told = error if isinstance(error, KafkaException) else error.__cause__
-            if not isinstance(told, KafkaException):
-                raise
-            if not told.args[0].fatal():
+            return self._faults.served(lambda: function(*arguments))
+        except KafkaException as error:
+            if not error.args[0].fatal():
                 self._raise_failure()
-            raise self._error(told.args[0], self._subject()) from None
+            raise self._error(error.args[0], self._subject()) from None
 
     def _subject(self) -> str:
         return ", ".join(sorted(self.topics)) or f"transactional id {self.transactional_id}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +30,10 @@ from oncestream.storage.files import OPEN_FILES_MAX, FilePool
 from oncestream.storage.log import Log
 from oncestream.storage.place import LogPlace
 from oncestream.storage.recovery import Checkpointed, load_log
+from oncestream.storage.room import Room
+from oncestream.wire.error_codes import KafkaError
+
+logger = logging.getLogger("oncestream.storage")
 
 LOCK: Final = ".lock"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -47,6 +53,7 @@ class DataFolder:
     ) -> None:
         self.path = path
         self.logs: dict[Partition, Log] = {}
+        self.room = Room(path, clock_ms)
         self.identity = read_or_make_identity(path, disk)
         self._lock_fd = lock_fd
         self._clock_ms = clock_ms
@@ -96,13 +103,17 @@ class DataFolder:
             folder=folder,
             pool=self._pool,
             disk=self._disk,
+            room=self.room,
             clock_ms=self._clock_ms,
             persist_offsets=self._write_offsets,
         )
+        is_new = not folder.exists()
         try:
             self._prepare(folder, key, topic_id)
             log = Log(place, load_log(place, config, self._known_of(key)), config)
         except OSError as error:
+            if is_new:
+                shutil.rmtree(folder, ignore_errors=True)
             raise DataFolderUnusable(folder=folder, reason=error) from error
         self.logs[key] = log
         return log
@@ -115,6 +126,10 @@ class DataFolder:
             if match and folder.is_dir():
                 found.append((match["topic"], int(match["partition"]), read_topic_id(folder)))
         return found
+
+    def holds_records(self, topic: str, partition: int) -> bool:
+        """Whether anything was written to a partition that is not open."""
+        return any(path.stat().st_size for path in (self.path / f"{topic}-{partition}").glob("*.log"))
 
     def delete_log(self, log: Log) -> None:
         """Removes a log for good; what a crash leaves of it is removed at the next start."""
@@ -142,7 +157,7 @@ class DataFolder:
             self._write(RECOVERY_POINTS, {key: log.synced_offset for key, log in self._healthy().items()})
             self._write_offsets()
         except OSError as error:
-            raise DataFolderUnusable(folder=self.path, reason=error) from error
+            raise self.room.error_for(f"checkpoint of {self.path}", error) from error
 
     def close(self) -> None:
         """Makes everything durable, and leaves the marker of a clean stop if every log is sound."""
@@ -154,6 +169,13 @@ class DataFolder:
             self.checkpoint()
             if self._is_sound():
                 self._disk.replace_file(self.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
+            else:
+                failed = next((log.failed for log in self.logs.values() if log.failed is not None), None)
+                logger.error(
+                    "stop was not clean folder=%s, the next start checks its logs: %s", self.path, failed
+                )
+        except (OSError, KafkaError) as error:
+            logger.error("stop was not clean folder=%s, the next start checks its logs: %s", self.path, error)
         finally:
             self.abandon()
 
@@ -172,7 +194,7 @@ class DataFolder:
             for name, offsets in self._checkpoints.items():
                 if key in offsets:
                     self._write(name, {other: offset for other, offset in offsets.items() if other != key})
-            folder.mkdir()
+            self._disk.make_folder(folder)
         self._gone.discard(key)
         if read_topic_id(folder) != topic_id:
             write_topic_id(folder, topic_id, self._disk)
@@ -242,5 +264,6 @@ def _lock(path: Path) -> int:
         os.close(fd)
         raise DataFolderInUse(folder=path, pid=pid) from error
     os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    with suppress(OSError):  # for people only; a full disk has no room for it
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd

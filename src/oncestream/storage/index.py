@@ -12,7 +12,7 @@ from bisect import bisect_right
 from typing import Final, NamedTuple
 
 from oncestream.storage.disk import Disk
-from oncestream.storage.files import FilePool, OpenFile
+from oncestream.storage.files import FilePool
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
 TIME_ENTRY: Final = struct.Struct(">qi")
@@ -84,16 +84,15 @@ class IndexFile:
         """Number of the last entry whose first field is at most `target`, or -1."""
         return bisect_right(range(self.count), target, key=lambda number: self.entry(number)[0]) - 1
 
-    def flush(self, disk: Disk) -> OpenFile | None:
-        """Writes what is new; the file if there was anything to write."""
+    def flush(self, disk: Disk) -> None:
+        """Writes what is new."""
         if self._buffer is None or len(self._buffer) == self._flushed_bytes:
-            return None
+            return
         if not self._flushed_bytes:
             disk.make_file(self.path)
         file = self._pool.get(self.path)
         disk.write_all(file.fd, bytes(self._buffer[self._flushed_bytes :]), self._flushed_bytes)
         self._flushed_bytes = len(self._buffer)
-        return file
 
     def freeze(self) -> None:
         """The segment is closed: from now on entries are read from the file."""

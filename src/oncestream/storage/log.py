@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,8 +21,6 @@ from oncestream.storage.swap import swap_in
 from oncestream.storage.sync import SyncTicket, Unsynced
 from oncestream.storage.validation import check_client_batch, check_timestamp, prepare
 from oncestream.wire.error_codes import ErrorCode, KafkaError
-
-logger = logging.getLogger("oncestream.storage")
 
 
 class Appended(NamedTuple):
@@ -48,8 +45,10 @@ class Log(LogReader):
         self.first_dirty_offset = loaded.first_dirty_offset
         self.config = config
         self._place = place
+        self._room = place.room
         self._unsynced = Unsynced(place.folder, place.disk, new_folder=loaded.is_new)
         self._compacting = False
+        self._torn = False  # a failed write left something behind the last whole batch
 
     @property
     def config(self) -> LogConfig:
@@ -132,7 +131,7 @@ class Log(LogReader):
     def synced(self, ticket: SyncTicket) -> None:
         """The ticket has run: moves `synced_offset` up, or, if it failed, fails the log for good and raises."""
         if ticket.error is not None:
-            raise self._fail(f"sync of {self.folder.name} failed: {ticket.error}")
+            raise self._fail(_storage_error(f"sync of {self.folder.name} failed: {ticket.error}"))
         if self.failed is not None:
             raise self._failure()
         self._unsynced.done(ticket, self.end_offset)
@@ -146,10 +145,10 @@ class Log(LogReader):
         if offset > self.end_offset or offset < 0:
             raise self._out_of_range(offset)
         if offset > self.start_offset:
-            with _as_storage_error(f"deleting records of {self.folder.name}"):
+            with self._storing("deleting records"):
                 self._move_start(offset)
+                self._delete_segments(segments_below(self._segments, offset))  # first: it makes room
                 self._place.persist_offsets()
-                self._delete_segments(segments_below(self._segments, offset))
         return self.start_offset
 
     def apply_retention(self, now_ms: int) -> int:
@@ -157,15 +156,16 @@ class Log(LogReader):
         if self.failed is not None:
             return 0
         self._producers.expire(now_ms, self._config.producer_id_expiration_ms)
-        with _as_storage_error(f"retention of {self.folder.name}"):
+        with self._storing("retention"):
+            # Closed segments first: on a full disk they make the room that a new one needs.
+            count = min(self._expired(now_ms), len(self._segments) - 1)
+            self._give_up(count)
             self._roll_if_old(now_ms)
-            count = segments_to_delete(self._segments, self.start_offset, self._config, now_ms)
-            if count == len(self._segments):
+            more = self._expired(now_ms)
+            if more == len(self._segments):
                 self._roll(now_ms)
-            if count:
-                self._move_start(max(self.start_offset, self._segments[count].base_offset))
-                self._delete_segments(count)
-        return count
+            self._give_up(more)
+        return count + more
 
     def plan_compaction(self, now_ms: int) -> CompactionJob | None:
         """What is to be compacted now, for `CompactionJob.run` on any thread; None if nothing is."""
@@ -190,37 +190,47 @@ class Log(LogReader):
     def finish_compaction(self, job: CompactionJob) -> None:
         """Puts the segments of a job that has run in the place of the old ones; call it for a failed job too."""
         self._compacting = False
+        if isinstance(job.error, OSError):
+            job.error = self._room.error_for(f"compaction of {self.folder.name}", job.error)
         if self.failed is not None:
             return  # what the job wrote is dropped at the next start, if the folder is still this log's
+        if job.error is None and self.first_dirty_offset is None:
+            self._announce_holes(job)
         try:
-            if job.error is None and self.first_dirty_offset is None:
-                # Recovery must know, whatever happens next, that offsets may have holes from now on.
-                self.first_dirty_offset = job.first_dirty_offset
-                self._place.persist_offsets()
             if swap_in(job, self._segments, self._place):
                 self.first_dirty_offset = job.end_offset
         except OSError as error:
-            raise self._fail(f"compaction of {self.folder.name} stopped half-way: {error}") from error
+            message = f"compaction of {self.folder.name} stopped half-way: {error}"
+            raise self._fail(_storage_error(message)) from error
 
     def flush_indexes(self) -> None:
-        """Writes the live segment's new index entries to their files."""
+        """Writes index entries and epochs that are only in memory: before the recovery point may move."""
+        for segment in self._segments[:-1]:
+            if not segment.is_frozen:
+                for file in segment.flush_indexes(closing=True):
+                    self._place.disk.sync(file.fd)
+                segment.freeze()
         self._segments[-1].flush_indexes()
+        self._epochs.flush()
 
     def close(self) -> None:
         """Everything durable, a producer snapshot at the end; if that fails, `failed` says why."""
         if self.failed is not None:
             return
         try:
+            self._cut_torn()
             ticket = self.unsynced()
             if ticket is not None:
                 ticket.run()
                 self.synced(ticket)
+            self.flush_indexes()
             for file in self._segments[-1].flush_indexes(closing=True):
                 self._place.disk.sync(file.fd)
             self._snapshot()
-        except (OSError, KafkaError) as error:
-            self._fail(f"{self.folder.name} could not be closed cleanly: {error}")
-            logger.error("%s", self.failed)
+        except OSError as error:
+            self._fail(self._room.error_for(f"closing {self.folder.name}", error))
+        except KafkaError as error:
+            self._fail(error)
 
     def retire(self) -> None:
         """The log's topic is deleted: whoever still holds the log can do no harm to a new one of its name."""
@@ -245,6 +255,8 @@ class Log(LogReader):
         last_offset = base_offset + header.last_offset_delta
         segment = self._segments[-1]
         try:
+            if self._torn:
+                self._cut_torn()
             if segment.size_bytes and segment.must_roll(
                 size, last_offset, header.max_timestamp, now_ms, limits
             ):
@@ -259,21 +271,33 @@ class Log(LogReader):
                 unsynced.live,
             )
         except OSError as error:
-            raise self._undo(segment, error) from error
+            self._torn = True
+            with suppress(OSError):  # then it is cut off before the next write, or at the next start
+                self._cut_torn()
+            raise self._room.error_for(f"write to {segment.path}", error) from error
+        if self._room.is_full:
+            self._room.wrote()
         self.end_offset = last_offset + 1
         unsynced.tail = (file, self.end_offset)
         return base_offset
 
-    def _undo(self, segment: Segment, error: OSError) -> KafkaError:
-        try:
-            segment.undo_write()
-        except OSError as second:
-            return self._fail(f"write to {segment.path} failed and could not be undone: {error}; {second}")
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"write to {segment.path} failed: {error}")
+    def _cut_torn(self) -> None:
+        if self._torn:
+            self._segments[-1].undo_write()
+            self._torn = False
 
-    def _fail(self, message: str) -> KafkaError:
+    def _announce_holes(self, job: CompactionJob) -> None:
+        """Recovery must know, whatever happens next, that offsets may have holes from now on."""
+        self.first_dirty_offset = job.first_dirty_offset
+        try:
+            self._place.persist_offsets()
+        except OSError as error:
+            self.first_dirty_offset = None
+            job.error = self._room.error_for(f"compaction of {self.folder.name}", error)
+
+    def _fail(self, error: KafkaError) -> KafkaError:
         if self.failed is None:
-            self.failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
+            self.failed = error
         return self._failure()
 
     def _failure(self) -> KafkaError:
@@ -289,6 +313,7 @@ class Log(LogReader):
 
     def _roll(self, now_ms: int) -> Segment:
         """Closes the live segment and opens an empty one at the end of the log."""
+        self._cut_torn()
         old = self._segments[-1]
         assert old.size_bytes, "two segments cannot have one base offset"
         files = old.flush_indexes(closing=True)
@@ -307,6 +332,14 @@ class Log(LogReader):
         path = segment_path(self.folder, self.end_offset, ".snapshot")
         write_snapshot(path, self._producers.by_id.values(), self._place.disk)
 
+    def _expired(self, now_ms: int) -> int:
+        return segments_to_delete(self._segments, self.start_offset, self._config, now_ms)
+
+    def _give_up(self, count: int) -> None:
+        if count:
+            self._move_start(max(self.start_offset, self._segments[count].base_offset))
+            self._delete_segments(count)
+
     def _move_start(self, offset: int) -> None:
         self.start_offset = offset
         self.synced_offset = max(self.synced_offset, offset)
@@ -319,10 +352,13 @@ class Log(LogReader):
                 Path(path).unlink(missing_ok=True)
         del self._segments[:count]
 
+    @contextmanager
+    def _storing(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._room.error_for(f"{doing} of {self.folder.name}", error) from error
 
-@contextmanager
-def _as_storage_error(doing: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing} failed: {error}") from error
+
+def _storage_error(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)

@@ -159,11 +159,13 @@ class Segment:
         )
 
     def flush_indexes(self, *, closing: bool = False) -> list[OpenFile]:
-        """Writes new index entries; closing, the largest timestamp too. The files written."""
+        """Writes new index entries. Closing, the largest timestamp too: all files, which are to be synced."""
         if closing:
             self._index_time()
-        files = [index.flush(self._disk) for index in (self.offsets, self.times, self.aborts)]
-        return [file for file in files if file is not None]
+        indexes = (self.offsets, self.times, self.aborts)
+        for index in indexes:
+            index.flush(self._disk)
+        return [self._pool.get(index.path) for index in indexes if index.count] if closing else []
 
     def freeze(self) -> None:
         """Another segment is live now."""

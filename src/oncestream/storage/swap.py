@@ -6,7 +6,6 @@ a start finishes what follows here.
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
@@ -15,13 +14,9 @@ from oncestream.storage.place import LogPlace
 from oncestream.storage.segment import SUFFIXES, Segment, segment_path
 from oncestream.storage.tidy import CLEANED, SWAP, rename_swapped
 
-logger = logging.getLogger("oncestream.storage")
-
 
 def swap_in(job: CompactionJob, segments: list[Segment], place: LogPlace) -> bool:
     """Whether the log now stands on the job's segments. Groups whose sources are gone are dropped."""
-    if job.error is not None:
-        logger.warning("compaction of %s failed, the log stays as it was: %s", place.folder.name, job.error)
     for group in job.groups if job.error is None else ():
         numbers = [number for number, segment in enumerate(segments) if segment.base_offset in group]
         if [segments[number].base_offset for number in numbers] == group:

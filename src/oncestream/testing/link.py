@@ -114,10 +114,10 @@ class Link:
         if fault and trouble is Trouble.DELAY:
             await asyncio.sleep(fault.rule.seconds)
         self._expect(_Expected(request, fault))
-        self._broker.writer.write(request.frame)
+        _write(self._broker.writer, request.frame)
         if trouble is Trouble.DUPLICATE:
             self._expect(_Expected(request, unwanted=True))
-            self._broker.writer.write(request.frame)
+            _write(self._broker.writer, request.frame)
         await self._broker.writer.drain()
         return None
 
@@ -158,10 +158,17 @@ class Link:
             frame = expected.request.encode_answer(edit(answer, self._traffic.through).answer)
         else:
             frame = rewrite(expected.request, frame, self._traffic.through)
-        self._client.writer.write(frame)
+        _write(self._client.writer, frame)
         await self._client.writer.drain()
 
     async def _send_made_up(self) -> None:
         while not self._silent and self._expected and self._expected[0].made_up:
-            self._client.writer.write(self._expected.popleft().made_up)
+            _write(self._client.writer, self._expected.popleft().made_up)
         await self._client.writer.drain()
+
+
+def _write(writer: asyncio.StreamWriter, frame: bytes) -> None:
+    """The other pump may have met the end of the connection while this one was waiting."""
+    if writer.transport.is_closing():
+        raise _Cut
+    writer.write(frame)

@@ -20,6 +20,7 @@ DOORS_MAX: Final = 100
 BUFFER_BYTES: Final = 1024 * 1024
 CONNECT_TIMEOUT_S: Final = 10
 CALL_TIMEOUT_S: Final = 60
+ENDING_TURNS: Final = 5  # of the loop: a connection accepted just before the end shows up a turn later
 
 
 class FaultProxy(FaultHooks):
@@ -30,6 +31,7 @@ class FaultProxy(FaultHooks):
         self._targets = ClientSettings.of(bootstrap_servers).bootstrap
         self._doors: dict[Address, Door] = {}
         self._servers: list[asyncio.Server] = []
+        self._clients: set[asyncio.StreamWriter] = set()
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._traffic = Traffic(self._faults, self._seen, asyncio.Event(), self._through, [])
@@ -136,18 +138,23 @@ class FaultProxy(FaultHooks):
 
     async def _listen(self, door: Door) -> None:
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._clients.add(writer)
             self._spawn(self._serve(door, Streams(reader, writer)))
 
         self._servers.append(await asyncio.start_server(accept, sock=door.listener, limit=BUFFER_BYTES))
 
     async def _serve(self, door: Door, client: Streams) -> None:
         try:
-            opening = asyncio.open_connection(*door.target, limit=BUFFER_BYTES)
-            broker = Streams(*await asyncio.wait_for(opening, CONNECT_TIMEOUT_S))
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                broker = Streams(*await asyncio.open_connection(*door.target, limit=BUFFER_BYTES))
+            await self._link(Link(client, broker, door, self._traffic))
         except (OSError, TimeoutError):
+            return  # the client finds its connection ended, as it would without a proxy
+        finally:
             client.writer.transport.abort()
-            return
-        link = Link(client, broker, door, self._traffic)
+            self._clients.discard(client.writer)
+
+    async def _link(self, link: Link) -> None:
         self._links.add(link)
         try:
             await link.run()
@@ -173,8 +180,11 @@ class FaultProxy(FaultHooks):
     async def _end(self) -> None:
         for server in self._servers:
             server.close()
-        self._close_links()
-        tasks = [*self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(ENDING_TURNS):
+            tasks = [*self._tasks]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for client in self._clients:  # a task that was cancelled before its first step left it open
+                client.transport.abort()
+            await asyncio.sleep(0)

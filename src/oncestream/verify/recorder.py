@@ -153,6 +153,7 @@ class RecordedConsumer:
         self.process = process if of is None else of.process
         self._history = history
         self._producer = of
+        self._is_eager = settings.get("group.protocol", "classic") == "classic"
         self.assignments = 0  # how often its partitions have changed
         self._positions: dict[TopicPartition, int] = {}
         self.client = confluent_kafka.Consumer(
@@ -172,18 +173,9 @@ class RecordedConsumer:
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """As a member of its group. Each rebalance is written down."""
-
-        def assigned(consumer: confluent_kafka.Consumer, added: list[Any]) -> None:
-            starts = consumer.committed(added, TIMEOUT_S)
-            consumer.assign(starts)
-            self._assigned(
-                {TopicPartition(each.topic, each.partition): max(each.offset, NO_OFFSET) for each in starts}
-            )
-
-        def revoked(_consumer: confluent_kafka.Consumer, _lost: list[Any]) -> None:
-            self._assigned({})
-
-        self.client.subscribe(list(topics), on_assign=assigned, on_revoke=revoked, on_lost=revoked)
+        takes_over = self._replaces if self._is_eager else self._adds
+        gives_up = self._clears if self._is_eager else self._drops
+        self.client.subscribe(list(topics), on_assign=takes_over, on_revoke=gives_up, on_lost=gives_up)
 
     def seek(self, at: TopicPartition, offset: int) -> None:
         self.client.seek(confluent_kafka.TopicPartition(*at, offset))
@@ -220,6 +212,24 @@ class RecordedConsumer:
     def close(self) -> None:
         self.client.close()
 
+    def _replaces(self, consumer: Any, all_of_it: list[Any]) -> None:
+        starts = consumer.committed(all_of_it, TIMEOUT_S)
+        consumer.assign(starts)
+        self._assigned(_starts(starts))
+
+    def _clears(self, _consumer: Any, _lost: list[Any]) -> None:
+        self._assigned({})
+
+    def _adds(self, consumer: Any, added: list[Any]) -> None:
+        starts = consumer.committed(added, TIMEOUT_S) if added else []
+        consumer.incremental_assign(starts)
+        self._assigned({**self._positions, **_starts(starts)})
+
+    def _drops(self, consumer: Any, lost: list[Any]) -> None:
+        consumer.incremental_unassign(lost)
+        gone = {TopicPartition(each.topic, each.partition) for each in lost}
+        self._assigned({at: offset for at, offset in self._positions.items() if at not in gone})
+
     def _assigned(self, positions: dict[TopicPartition, int]) -> None:
         self.assignments += 1
         self._positions = positions
@@ -228,6 +238,10 @@ class RecordedConsumer:
     def _tell(self, kind: Kind, records: tuple[Record, ...]) -> None:
         transaction = NO_TRANSACTION if self._producer is None else self._producer.coming_transaction
         self._history.write(kind, Phase.OK, self.process, transaction=transaction, records=records)
+
+
+def _starts(committed: list[Any]) -> dict[TopicPartition, int]:
+    return {TopicPartition(each.topic, each.partition): max(each.offset, NO_OFFSET) for each in committed}
 
 
 def _record(message: Any) -> Record:

@@ -41,6 +41,7 @@ class Embedded:
     def __init__(self, folder: Path) -> None:
         (port,) = free_ports(1)
         self._broker = Broker(folder / "broker", process=True, listen=f"{HOST}:{port}")
+        self._broker.log_file = folder / "broker.log"
         self.bootstrap_servers = f"{HOST}:{port}"
 
     def start(self) -> None:
@@ -136,5 +137,3 @@ def resident_bytes(pid: int) -> int | None:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
     except OSError:
         return None
-
-

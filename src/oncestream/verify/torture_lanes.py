@@ -55,15 +55,14 @@ class Lane(ABC):
         self._thread.start()
 
     def join(self) -> None:
-        self._thread.join(JOIN_S)
-        if self.failure is not None:
-            raise self.failure
+        if self._thread.is_alive():
+            self._thread.join(JOIN_S)
 
     @abstractmethod
     def do(self, fault: Fault) -> None:
         """Makes the fault, and ends it."""
 
-    def look(self) -> None:
+    def look(self) -> None:  # noqa: B027 - most have nothing to look after
         """Called several times a second between the faults."""
 
     def _run(self) -> None:

@@ -38,7 +38,7 @@ class Pace:
 
 
 CLIENT_PACE: Final = Pace(20.0, 10.0)
-NETWORK_PACE: Final = Pace(4.0, 2.0)
+NETWORK_PACE: Final = Pace(2.5, 2.0)
 PIPELINE_PACE: Final = Pace(45.0, 10.0)
 EMBEDDED_PACE: Final = Pace(12.0, 3.0)
 APACHE_PACE: Final = Pace(30.0, 12.0)
@@ -63,7 +63,9 @@ def client_names() -> list[tuple[Role, int]]:
 
 def plan_of(seed: int, duration_s: float, *, broker: Pace | None, spark: bool) -> Plan:
     """The same for the same arguments. `broker`: None where the brokers are not ours to kill."""
-    lanes = {f"{role}-{number}": (KILL_OR_FREEZE, CLIENT_PACE) for role, number in client_names()}
+    lanes: dict[str, tuple[tuple[FaultKind, ...], Pace]] = {
+        f"{role}-{number}": (KILL_OR_FREEZE, CLIENT_PACE) for role, number in client_names()
+    }
     lanes[NETWORK] = (ON_THE_WAY, NETWORK_PACE)
     if spark:
         lanes[PIPELINE] = (KILL_OR_FREEZE, PIPELINE_PACE)

@@ -42,7 +42,11 @@ def handle(request: AlterUserScramCredentialsRequest, call: Call) -> AlterUserSc
         except KafkaError as error:
             errors[name] = error
     if changes:
-        commit_users(call.node.catalog, list(changes.values()), call.node.clock.now_ms())
+        try:
+            commit_users(call.node.catalog, list(changes.values()), call.node.clock.now_ms())
+        except KafkaError as error:
+            errors |= dict.fromkeys(changes, error)
+            changes.clear()
     for name, change in changes.items():
         call.changed(ResourceType.USER, name, "delete password" if change.value is None else "set password")
     refused = [

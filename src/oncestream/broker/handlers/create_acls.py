@@ -40,7 +40,10 @@ def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
             new[acl] = None
         results.append(AclCreationResult(error_message=None))
     if new:
-        catalog.commit([put_acl(acl) for acl in new], call.node.clock.now_ms())
+        try:
+            catalog.commit([put_acl(acl) for acl in new], call.node.clock.now_ms())
+        except KafkaError as error:
+            return CreateAclsResponse(results=[_refused(error) for _ in request.creations])
         call.node.rights_changed()
         for acl in new:
             call.changed(acl.resource_type, acl.name, "create acl", **acl.described())

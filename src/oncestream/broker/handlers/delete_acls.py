@@ -37,7 +37,10 @@ def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
         gone.update(dict.fromkeys(found))
         results.append(DeleteAclsFilterResult(error_message=None, matching_acls=[_told(a) for a in found]))
     if gone:
-        call.node.catalog.commit([drop_acl(acl) for acl in gone], call.node.clock.now_ms())
+        try:
+            call.node.catalog.commit([drop_acl(acl) for acl in gone], call.node.clock.now_ms())
+        except KafkaError as error:
+            return DeleteAclsResponse(filter_results=[_refused(error) for _ in request.filters])
         call.node.rights_changed()
         for acl in gone:
             call.changed(acl.resource_type, acl.name, "delete acl", **acl.described())

@@ -30,7 +30,10 @@ def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse
     if has_id != has_epoch:
         return _failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return InitProducerIdResponse(producer_id=call.node.new_producer_id(), producer_epoch=0)
+        try:
+            return InitProducerIdResponse(producer_id=call.node.new_producer_id(), producer_epoch=0)
+        except KafkaError as error:
+            return _failed(error.code)
     expected = Producer(request.producer_id, request.producer_epoch) if has_id else None
     later = Later()
 

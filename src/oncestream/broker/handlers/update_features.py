@@ -28,15 +28,14 @@ def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse
         for update in request.feature_updates:
             kind = _kind(update, call.version)
             check_change(update.feature, update.max_version_level, kind, current.get(update.feature, 0))
+        levels = {update.feature: update.max_version_level for update in request.feature_updates}
+        if levels and not request.validate_only:
+            catalog.commit(
+                [set_feature(name, level) for name, level in levels.items()], call.node.clock.now_ms()
+            )
+            call.changed(ResourceType.CLUSTER, CLUSTER_NAME, "set features", levels=levels)
     except KafkaError as error:
         code, message = error.code, error.message
-    if code is ErrorCode.NONE and request.feature_updates and not request.validate_only:
-        changes = [
-            set_feature(update.feature, update.max_version_level) for update in request.feature_updates
-        ]
-        catalog.commit(changes, call.node.clock.now_ms())
-        levels = {update.feature: update.max_version_level for update in request.feature_updates}
-        call.changed(ResourceType.CLUSTER, CLUSTER_NAME, "set features", levels=levels)
     return UpdateFeaturesResponse(
         error_code=code,
         error_message=message,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from oncestream.broker.state_log import Producer
-from oncestream.broker.transactions import markers
+from oncestream.broker.transactions.carry_out import CarryOut
 from oncestream.broker.transactions.end import complete, end, fence
 from oncestream.broker.transactions.expiry import Expiry
 from oncestream.broker.transactions.flush import when_flushed
@@ -41,13 +41,15 @@ class TransactionCoordinator:
         self._flushing: set[str] = set()  # their data go to the disk before the end is decided
         self.waits = Waits(node.loop)
         self.timeouts = Timeouts(node.loop, node.clock, self._on_due)
-        self._orphans = dict(reconcile(node, self.states))
+        self._carry_out = CarryOut(node, self.ledger, self.waits, self._adopt_soon)
+        self._orphans = dict(reconcile(node, self.states, self._carry_out.again))
         self._recover()
         self._expiry = Expiry(node, self.ledger)
 
     def close(self) -> None:
         self.waits.close()
         self.timeouts.close()
+        self._carry_out.close()
         self._expiry.close()
 
     # -- what clients ask for -----------------------------------------------------------------
@@ -90,6 +92,7 @@ class TransactionCoordinator:
 
         def work() -> None:
             self._check_not_flushing(transactional_id)
+            self._adopt(transactional_id)
             txn = self._find(transactional_id)
             ended = end(
                 txn,
@@ -166,6 +169,7 @@ class TransactionCoordinator:
         again: Callable[[], None],
     ) -> None:
         self._check_not_flushing(transactional_id)
+        self._adopt(transactional_id)
         now_ms = self._clock.now_ms()
         txn = self.states.get(transactional_id)
         if txn is None:
@@ -215,27 +219,9 @@ class TransactionCoordinator:
                 self.waits.settle(ended.id)
                 return
             tell(complete(ended, ended.updated_ms))
-            self._carry_out(ended, ended.partitions)
+            self._carry_out.start(ended, ended.partitions)
 
         self.ledger.write(ended, written)
-
-    def _carry_out(self, ended: Transaction, partitions: frozenset[TopicPartition]) -> None:
-        """Markers first, all of them durable: only then may the log forget that they are owed."""
-
-        def marked(error: KafkaError | None) -> None:
-            if error is None:
-                self._complete(ended)
-            self.waits.settle(ended.id)
-
-        marker = markers.Marker(ended.producer, ended.state is State.PREPARE_COMMIT)
-        markers.write_everywhere(self._node, marker, partitions, marked)
-
-    def _complete(self, ended: Transaction) -> None:
-        try:
-            self.ledger.put(complete(ended, self._clock.now_ms()))
-        except KafkaError:
-            return  # the log has failed, and said so; the next start carries the decision out
-        self._adopt(ended.id)
 
     # -- questions ----------------------------------------------------------------------------
 
@@ -266,17 +252,27 @@ class TransactionCoordinator:
             return txn.due_ms
         if transactional_id in self._flushing:
             return now_ms + BUSY_MS
-        logger.info(
-            "transaction timed out transactional_id=%s producer_id=%d epoch=%d timeout_ms=%d",
-            *(transactional_id, txn.producer_id, txn.epoch, txn.timeout_ms),
-        )
-        fenced = fence(
-            txn,
-            now_ms,
-            server_version=self._node.transaction_version,
-            new_producer_id=self._node.new_producer_id,
-        )
-        self._decide(fenced, lambda _: None)
+        try:
+            self._adopt(transactional_id)
+            fenced = fence(
+                self._find(transactional_id),
+                now_ms,
+                server_version=self._node.transaction_version,
+                new_producer_id=self._node.new_producer_id,
+            )
+        except KafkaError:
+            return now_ms + BUSY_MS
+
+        def told(outcome: Transaction | KafkaError) -> None:
+            if isinstance(outcome, KafkaError):
+                self.timeouts.watch(transactional_id, now_ms + BUSY_MS)
+                return
+            logger.info(
+                "transaction timed out transactional_id=%s producer_id=%d epoch=%d timeout_ms=%d",
+                *(transactional_id, txn.producer_id, txn.epoch, txn.timeout_ms),
+            )
+
+        self._decide(fenced, told)
         return None
 
     # -- start-up -----------------------------------------------------------------------------
@@ -287,14 +283,21 @@ class TransactionCoordinator:
                 self.timeouts.watch(txn.id, txn.due_ms)
                 continue
             logger.info("transaction is carried out transactional_id=%s state=%s", txn.id, txn.state.label)
-            self._carry_out(txn, owed(self._node, txn))
+            self._carry_out.start(txn, owed(self._node, txn))
         for transactional_id in list(self._orphans):
             if not self._is_ending(transactional_id):
-                self._adopt(transactional_id)
+                self._adopt_soon(transactional_id)
 
     def _adopt(self, transactional_id: str) -> None:
         """Partitions that were written to before the power was lost, and their joining with it."""
-        partitions = self._orphans.pop(transactional_id, None)
+        partitions = self._orphans.get(transactional_id)
         if partitions is not None:
             producer = self._find(transactional_id).producer
             self.join(transactional_id, producer, partitions, VERSION_EPOCH_BUMP)
+            del self._orphans[transactional_id]
+
+    def _adopt_soon(self, transactional_id: str) -> None:
+        try:
+            self._adopt(transactional_id)
+        except KafkaError:
+            self._carry_out.again(lambda: self._adopt_soon(transactional_id))

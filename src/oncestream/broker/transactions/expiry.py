@@ -36,8 +36,8 @@ class Expiry:
     def _ring(self) -> None:
         try:
             self._expire()
-        except KafkaError:
-            logger.exception("expiry of transactional ids failed; it is tried again")
+        except KafkaError as error:
+            logger.warning("expiry of transactional ids failed; it is tried again: %s", error)
         self._arm()
 
     def _expire(self) -> None:

@@ -11,6 +11,7 @@ from oncestream.broker.topic_names import TRANSACTIONS_TOPIC
 from oncestream.broker.transactions.record import encode_transaction, tombstone
 from oncestream.broker.transactions.state import Transaction
 from oncestream.broker.transactions.states import load
+from oncestream.storage.room import DiskFull
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Ledger:
         self._undurable: dict[
             str, int
         ] = {}  # where in the log the last record of an id ends, until it is durable
+        self._failed: set[int] = set()  # partitions that failed for good, and of which that was logged
         self.states = load(self._log)
 
     def put(self, txn: Transaction) -> None:
@@ -78,7 +80,9 @@ class Ledger:
         try:
             appended = self._log.append(index, [record], self._node.clock.now_ms())
         except KafkaError as error:
-            logger.error("transaction log failed transactional_id=%s: %s", transactional_id, error)
+            if not isinstance(error, DiskFull) and index not in self._failed:
+                self._failed.add(index)
+                logger.error("transaction log failed partition=%d: %s", index, error)
             raise _told(error) from error
         self._undurable[transactional_id] = appended.last_offset + 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from oncestream.broker.node import Node
     from oncestream.broker.state_log import Producer
 
-logger = logging.getLogger("oncestream.broker")
-
 COORDINATOR_EPOCH: Final = 0  # there is one coordinator, and it is never replaced
 _NOTHING_TO_END: Final = frozenset(
     {
@@ -24,6 +21,8 @@ _NOTHING_TO_END: Final = frozenset(
         ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     }
 )
+
+Failures = dict[TopicPartition, KafkaError]
 
 
 class Marker(NamedTuple):
@@ -38,22 +37,21 @@ def write_everywhere(
     node: Node,
     marker: Marker,
     partitions: Iterable[TopicPartition],
-    then: Callable[[KafkaError | None], None],
+    then: Callable[[Failures], None],
 ) -> None:
-    """Ends the transaction in all its partitions; calls back when that is durable, or cannot be done."""
+    """Ends the transaction in all its partitions; calls back when that is durable, with those where it failed."""
     open_partitions = set(partitions)
-    failed: list[KafkaError] = []
+    failures: Failures = {}
 
     def settle(where: TopicPartition, error: KafkaError | None) -> None:
         open_partitions.discard(where)
         if error is not None and error.code not in _NOTHING_TO_END:
-            logger.error("marker failed producer_id=%d partition=%s: %s", marker.producer.id, where, error)
-            failed.append(error)
+            failures[where] = error
         if not open_partitions:
-            then(failed[0] if failed else None)
+            then(failures)
 
     if not open_partitions:
-        then(None)
+        then(failures)
     for where in sorted(open_partitions):
         write(node, marker, where, lambda error, where=where: settle(where, error))  # type: ignore[misc]
 

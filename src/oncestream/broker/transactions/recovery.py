@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from oncestream.broker.state_log import Producer
@@ -17,6 +17,8 @@ from oncestream.broker.transactions import markers
 from oncestream.broker.transactions.end import complete
 from oncestream.broker.transactions.state import VERSION_EPOCH_BUMP, TopicPartition, Transaction
 from oncestream.broker.transactions.states import States
+from oncestream.storage.room import DiskFull
+from oncestream.wire.error_codes import KafkaError
 
 if TYPE_CHECKING:
     from oncestream.broker.node import Node
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("oncestream.broker")
 
 
-def reconcile(node: Node, states: States) -> Mapping[str, frozenset[TopicPartition]]:
+def reconcile(
+    node: Node, states: States, again: Callable[[Callable[[], None]], None]
+) -> Mapping[str, frozenset[TopicPartition]]:
     """Aborts what nobody can end any more; answers by transactional id what is to join the transaction in force.
 
-    Where a transaction is ending, that is the one after it.
+    Where a transaction is ending, that is the one after it. `again` does what failed after a while.
     """
     open_ = list(_open_transactions(node))
     if not open_:
@@ -42,7 +46,7 @@ def reconcile(node: Node, states: States) -> Mapping[str, frozenset[TopicPartiti
         if owner is not None and complete_of(owner).producer == (found.producer_id, found.producer_epoch):
             adopted[owner.id].add(where)
         else:
-            _abort(node, where, found, owner)
+            _abort(node, where, found, owner, again)
     return {transactional_id: frozenset(partitions) for transactional_id, partitions in adopted.items()}
 
 
@@ -81,7 +85,13 @@ def _has_epoch(node: Node, where: TopicPartition, producer: Producer) -> bool:
     return any(p.producer_id == producer.id and p.producer_epoch >= producer.epoch for p in known)
 
 
-def _abort(node: Node, where: TopicPartition, found: OpenTransaction, owner: Transaction | None) -> None:
+def _abort(
+    node: Node,
+    where: TopicPartition,
+    found: OpenTransaction,
+    owner: Transaction | None,
+    again: Callable[[Callable[[], None]], None],
+) -> None:
     epoch = found.producer_epoch
     if owner is not None and owner.producer_id == found.producer_id:
         epoch = max(epoch, owner.epoch)
@@ -90,4 +100,12 @@ def _abort(node: Node, where: TopicPartition, found: OpenTransaction, owner: Tra
         *(where, found.producer_id, found.producer_epoch, found.first_offset),
     )
     marker = markers.Marker(Producer(found.producer_id, epoch), commit=False)
-    markers.write(node, marker, where, lambda _: None)
+
+    def write() -> None:
+        markers.write(node, marker, where, written)
+
+    def written(error: KafkaError | None) -> None:
+        if isinstance(error, DiskFull):
+            again(write)
+
+    write()
