@@ -726,3 +726,11 @@ class Unexpected(OncestreamError):
     cause = "this should not happen: {kind}: {reason}"
     suggestion = "please report it, with what the same command prints when {variable}=1 is set"
     exit_code = 1
+
+
+class TortureStuck(OncestreamError):
+    """After the faults of a torture run had stopped, the cluster did not come to rest."""
+
+    cause = "the faults have stopped, and the cluster does not come to rest: {reason}"
+    suggestion = "see the kept histories and logs; a transaction that never ends is an anomaly by itself"
+    exit_code = 1

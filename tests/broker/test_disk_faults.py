@@ -138,6 +138,23 @@ def test_markers_without_room_are_written_when_there_is_some(broker: FaultyBroke
     wait_until(lambda: read_committed(bootstrap) == [b"decided", b"next"])
 
 
+def test_a_transaction_whose_end_has_no_room_is_ended_when_there_is_some(broker: FaultyBroker) -> None:
+    bootstrap = broker.bootstrap_servers
+    producer = transactional(bootstrap)
+    producer.begin_transaction()
+    producer.produce(TOPIC, b"decided")
+    assert producer.flush(TIMEOUT_S) == 0
+    broker.set_faults(DATA_FULL)
+    producer.commit_transaction(TIMEOUT_S)
+    broker.set_faults(DECISIONS_FULL)
+    wait_until(lambda: read_committed(bootstrap) == [b"decided"])
+    broker.set_faults(WORKS)
+    producer.begin_transaction()
+    producer.produce(TOPIC, b"next")
+    producer.commit_transaction(TIMEOUT_S)
+    wait_until(lambda: read_committed(bootstrap) == [b"decided", b"next"])
+
+
 def test_a_transaction_that_timed_out_on_a_full_disk_is_aborted_when_there_is_room(
     broker: FaultyBroker,
 ) -> None:

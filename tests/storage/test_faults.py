@@ -79,6 +79,23 @@ def test_a_write_that_cannot_be_undone_is_undone_before_the_next_one(store: Stor
     assert values_in(store.reborn().log) == values_in(store.restart().log) == [b"v" * 50, b"v"]
 
 
+def test_a_segment_is_not_closed_with_half_a_batch_at_its_end(store: Store, disk: FaultyDisk) -> None:
+    store.log.append(batch_of([b"v" * 50]))
+    disk.set_faults(DiskFaults(room_bytes=100, truncate_errors=True))
+    with pytest.raises(KafkaError):
+        store.log.append(batch_of([b"torn" * 50]))
+    store.log.config = LogConfig(segment_bytes=1000, retention_ms=-1)
+    store.clock.now_ms += store.config.roll_ms + 1
+    disk.set_faults(DiskFaults(truncate_errors=True))
+    with pytest.raises(KafkaError):
+        store.log.apply_retention(store.clock.now_ms)
+    disk.set_faults(DiskFaults())
+    store.log.apply_retention(store.clock.now_ms)
+    store.log.append(batch_of([b"next"]))
+    again = store.reborn()
+    assert (again.log.failed, values_in(again.log)) == (None, [b"v" * 50, b"next"])
+
+
 def test_a_log_that_is_closed_with_half_a_batch_at_its_end_is_not_closed_cleanly(
     store: Store, disk: FaultyDisk
 ) -> None:

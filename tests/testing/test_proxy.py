@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -359,6 +360,20 @@ def test_a_proxy_of_a_proxy_works_too(broker: TestBroker) -> None:
         assert len(state.partitions) == 3
         assert ApiKey.CREATE_TOPICS in proxy.requests
         cluster.close()
+
+
+def test_one_that_closes_while_clients_come_leaves_nothing_open(broker: TestBroker) -> None:
+    def knock(bootstrap: str) -> None:
+        with contextlib.suppress(OSError):
+            for _ in range(5):
+                with contextlib.closing(Raw(bootstrap)) as raw:
+                    raw.send(request_of(ListGroupsRequest(), 5).frame)
+
+    for _ in range(50):
+        with FaultProxy(broker.bootstrap_servers) as proxy:
+            knocking = threading.Thread(target=knock, args=(proxy.bootstrap_servers,))
+            knocking.start()
+        knocking.join(TIMEOUT_S)
 
 
 def test_clients_log_in_through_it(secured_embedded: Secured) -> None:

@@ -7,6 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +17,7 @@ from oncestream.client.cluster import Cluster
 from oncestream.client.lag import group_lags, total_records
 from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
+from oncestream.errors import ProxyFailed, RequestTimedOut, TortureStuck
 from oncestream.testing.faults import FaultKind
 from oncestream.testing.proxy import FaultProxy
 from oncestream.verify.final_log import stable_ends
@@ -53,10 +56,25 @@ def run_torture(
     plan = plan_of(seed, duration_s, broker=victim.pace, spark=spark)
     victim.start()
     try:
-        with FaultProxy(victim.bootstrap_servers) as proxy:
-            return _Run(victim, proxy, folder, plan, on_progress, spark=spark).all()
+        proxy = FaultProxy(victim.bootstrap_servers).start()
+        try:
+            found = _Run(victim, proxy, folder, plan, on_progress, spark=spark).all()
+        except BaseException:
+            with suppress(ProxyFailed):
+                proxy.close()
+            raise
+        return _with_end_of(proxy, found)
     finally:
         victim.stop()
+
+
+def _with_end_of(proxy: FaultProxy, found: TortureReport) -> TortureReport:
+    """What the proxy did not understand is told when it closes."""
+    try:
+        proxy.close()
+    except ProxyFailed as failure:
+        return replace(found, problems=(*found.problems, failure.cause_text))
+    return found
 
 
 class _Run:
@@ -154,7 +172,7 @@ class _Run:
         self._tell("draining")
         self._finish(*WRITING)
         self._look_after_the_rest()
-        stable_ends(cluster, [TopicPartition(self._topics.inputs, number) for number in range(PARTITIONS)])
+        self._wait_for_rest(cluster)
         self._wait_for_end(cluster, copier_group(self._topics.inputs), "the copiers")
         if self._pipeline is not None:
             self._wait_for_end(cluster, pipeline_name(self._topics.inputs), "the pipeline")
@@ -169,6 +187,14 @@ class _Run:
             lane.join()
         for lives in self._all_lives():
             lives.end()
+
+    def _wait_for_rest(self, cluster: Cluster) -> None:
+        """Until the transactions of those who were killed have timed out."""
+        inputs = [TopicPartition(self._topics.inputs, number) for number in range(PARTITIONS)]
+        try:
+            stable_ends(cluster, inputs)
+        except RequestTimedOut as error:
+            raise TortureStuck(reason=error.cause_text) from error
 
     def _wait_for_end(self, cluster: Cluster, group: str, who: str) -> None:
         deadline = time.monotonic() + DRAIN_S

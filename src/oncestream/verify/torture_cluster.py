@@ -103,6 +103,7 @@ class Brokers:
 
     def __init__(self, victim: Victim) -> None:
         self.victim = victim
+        self.rest_s = 0.0 if victim.pace is None else victim.pace.rest_s
         self._lock = threading.Lock()
 
     def kill(self, node: int, stop: threading.Event, seconds: float) -> None:

@@ -37,7 +37,7 @@ def copy(
     taken before the poll, and what was polled as nobody is thrown away.
     """
     attempt = 0
-    while not stop.is_set() and attempt < TRIES_MAX:
+    while not stop.is_set() and attempt + SIZE_MAX < TRIES_MAX:
         before = consumer.assignments
         member: Any = consumer.client.consumer_group_metadata()
         try:
@@ -49,12 +49,25 @@ def copy(
             continue
         if not records:
             continue
-        attempt += 1
         is_member = member[GENERATION] != NO_GENERATION and consumer.assignments == before
-        values = [copy_number(*name, attempt, record.value or 0) for record in records]
+        values, attempt = copies_of(records, name, attempt + 1)
         aborts = dice.random() < ABORTED_SHARE
         if not (is_member and _commit(producer, consumer, member, _moved(records, sink), values, aborts)):
             _rewind(consumer)
+
+
+def copies_of(records: list[Record], name: tuple[int, int], attempt: int) -> tuple[list[int], int]:
+    """A number that a wrong log has twice becomes two copies, as of two tries; answers the last try too."""
+    copies: list[int] = []
+    seen: set[int] = set()
+    for record in records:
+        number = record.value or 0
+        if number in seen:
+            attempt += 1
+            seen.clear()
+        seen.add(number)
+        copies.append(copy_number(*name, attempt, number))
+    return copies, attempt
 
 
 def _commit(

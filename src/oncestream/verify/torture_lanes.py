@@ -40,14 +40,26 @@ COORDINATOR_TROUBLES: Final = (Trouble.DELAY, Trouble.DROP_ANSWER, Trouble.CUT_B
 
 
 class Lane(ABC):
-    """A thread. `stop` ends it soon, with the fault that it is making."""
+    """A thread. `stop` ends it soon, with the fault that it is making.
 
-    def __init__(self, name: str, faults: Sequence[Fault], folder: Path, stop: threading.Event) -> None:
+    Where a fault took longer than planned, those that should have come meanwhile, or `rest_s` after it, are left out.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        faults: Sequence[Fault],
+        folder: Path,
+        stop: threading.Event,
+        *,
+        rest_s: float = 0.0,
+    ) -> None:
         self.name = name
         self.counts: Counter[FaultKind] = Counter()
         self.failure: BaseException | None = None
         self.stop = stop
         self._faults = faults
+        self._rest_s = rest_s
         self._file = folder / f"fault-{name}.jsonl"
         self._thread = threading.Thread(target=self._run, name=f"torture-{name}", daemon=True)
 
@@ -66,22 +78,28 @@ class Lane(ABC):
         """Called several times a second between the faults."""
 
     def _run(self) -> None:
-        begin = time.monotonic()
+        begin = free_at = time.monotonic()
         try:
             with HistoryWriter(self._file) as history:
                 for fault in self._faults:
+                    if begin + fault.at_s < free_at:
+                        continue
                     self._wait_until(begin + fault.at_s)
                     if self.stop.is_set():
                         return
-                    note = f"{fault.kind} {self.name}"
-                    history.write(Kind.FAULT, Phase.INVOKE, self.name, note=note)
-                    self.do(fault)
-                    self.counts[fault.kind] += 1
-                    if fault.kind.lasts:
-                        history.write(Kind.FAULT, Phase.OK, self.name, note=note)
+                    self._make(fault, history)
+                    free_at = time.monotonic() + self._rest_s
                 self._wait_until(None)
         except BaseException as error:
             self.failure = error
+
+    def _make(self, fault: Fault, history: HistoryWriter) -> None:
+        note = f"{fault.kind} {self.name}"
+        history.write(Kind.FAULT, Phase.INVOKE, self.name, note=note)
+        self.do(fault)
+        self.counts[fault.kind] += 1
+        if fault.kind.lasts:
+            history.write(Kind.FAULT, Phase.OK, self.name, note=note)
 
     def _wait_until(self, moment: float | None) -> None:
         while not self.stop.is_set() and (moment is None or time.monotonic() < moment):
@@ -129,7 +147,7 @@ class BrokerLane(Lane):
     def __init__(
         self, brokers: Brokers, name: str, faults: Sequence[Fault], folder: Path, stop: threading.Event
     ) -> None:
-        super().__init__(name, faults, folder, stop)
+        super().__init__(name, faults, folder, stop, rest_s=brokers.rest_s)
         self._brokers = brokers
 
     def do(self, fault: Fault) -> None:

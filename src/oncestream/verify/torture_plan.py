@@ -31,17 +31,19 @@ ON_THE_WAY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """One fault in so many seconds on average, and how long it lasts at most."""
+    """One fault in so many seconds on average, how long it lasts at most, and how long there is peace after it."""
 
     every_s: float
-    lasts_s_max: float = 3.0
+    lasts_s_max: float
+    rest_s: float = 0.0
 
 
 CLIENT_PACE: Final = Pace(20.0, 10.0)
 NETWORK_PACE: Final = Pace(2.5, 2.0)
 PIPELINE_PACE: Final = Pace(45.0, 10.0)
-EMBEDDED_PACE: Final = Pace(12.0, 3.0)
-APACHE_PACE: Final = Pace(30.0, 12.0)
+EMBEDDED_PACE: Final = Pace(12.0, 3.0, 1.0)
+# A node takes its time to start, and the others to give its partitions back to it.
+APACHE_PACE: Final = Pace(20.0, 12.0, 20.0)
 
 
 @dataclass(frozen=True, slots=True)
