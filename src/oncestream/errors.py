@@ -69,7 +69,9 @@ class OpenListener(OncestreamError):
     """A listener that others could reach would take everybody."""
 
     cause = "refusing to listen on {address}: it can be reached from other machines and {lack}"
-    suggestion = "listen on 127.0.0.1, set up TLS and SASL (docs/settings.md), or allow it knowingly with --insecure"
+    suggestion = (
+        "listen on 127.0.0.1, set up TLS and SASL (docs/settings.md), or allow it knowingly with --insecure"
+    )
     exit_code = 3
 
 
@@ -396,7 +398,9 @@ class BadStreamName(OncestreamError):
     """A name that no stream or topic can have."""
 
     cause = "{name!r} is not a good name: {reason}"
-    suggestion = "a stream is /apps/pump, a topic of it /apps/pump:warning; parts are letters, digits, '_' and '-'"
+    suggestion = (
+        "a stream is /apps/pump, a topic of it /apps/pump:warning; parts are letters, digits, '_' and '-'"
+    )
     exit_code = 2
 
 
@@ -479,7 +483,9 @@ class DescriptorUnreadable(OncestreamError):
     """What is stored of a stream was written by a newer version, or by something else."""
 
     cause = "what is stored of stream {path} cannot be read: {reason}"
-    suggestion = "use the version of oncestream that wrote it, or delete the record of that key in oncestream.streams"
+    suggestion = (
+        "use the version of oncestream that wrote it, or delete the record of that key in oncestream.streams"
+    )
     exit_code = 5
 
 
@@ -527,7 +533,9 @@ class SecretInProfile(OncestreamError):
     """A password was given as a value, to be kept in a file that others may see."""
 
     cause = "{key} is a secret, and profiles hold none"
-    suggestion = "say where it is: password_file=PATH or password_env=VARIABLE (key_password_file, key_password_env)"
+    suggestion = (
+        "say where it is: password_file=PATH or password_env=VARIABLE (key_password_file, key_password_env)"
+    )
     exit_code = 2
 
 

@@ -150,7 +150,9 @@ def differences(sent: list[int], seen: list[int]) -> str:
         return ""
     lost = sorted(set(sent) - set(seen))
     twice = sorted(number for number, times in Counter(seen).items() if times > 1)
-    at = next((place for place, pair in enumerate(zip(sent, seen, strict=False)) if pair[0] != pair[1]), len(seen))
+    at = next(
+        (place for place, pair in enumerate(zip(sent, seen, strict=False)) if pair[0] != pair[1]), len(seen)
+    )
     around = f"from place {at} on {seen[at : at + 5]}, not {sent[at : at + 5]}"
     return f"{len(lost)} lost {lost[:5]}, {len(twice)} more than once {twice[:5]}; {around}"
 
