@@ -12,7 +12,10 @@ from typing import Protocol
 import pytest
 
 from oncestream import Broker
-from tests.broker.kit import Wire
+from oncestream.testing.apache_kafka import free_ports
+from oncestream.testing.disk import DiskFaults
+from oncestream.testing.faulty_broker import FaultyBroker
+from tests.broker.kit import Wire, create_topic
 
 Connect = Callable[[str], Wire]
 
@@ -54,3 +57,20 @@ def warnings_logged(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]
     """The log lines of level WARNING and above, so far."""
     caplog.set_level(logging.WARNING, logger="oncestream")
     return lambda: [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Iterator[FaultyBroker]:
+    """A broker process whose disk fails on command, on a port that stays its own, with a topic `events`."""
+    made = FaultyBroker(
+        tmp_path / "data",
+        listen=f"127.0.0.1:{free_ports(1)[0]}",
+        housekeeping_ms=100,
+        offsets_partitions=2,
+        transaction_partitions=2,
+    )
+    with made:
+        with Wire(made.bootstrap_servers) as wire:
+            create_topic(wire, "events")
+        yield made
+        made.set_faults(DiskFaults())

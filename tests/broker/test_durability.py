@@ -275,7 +275,9 @@ def test_answers_keep_the_order_of_requests_although_the_first_waits_for_its_flu
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = GatedDisk()
-    monkeypatch.setattr(runner, "Node", lambda *parts: Node(*parts[:3], disk))
+    monkeypatch.setattr(
+        runner, "Node", lambda settings, loop, clock, _disk: Node(settings, loop, clock, disk)
+    )
     with Broker(tmp_path) as broker, Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, TOPIC)
         disk.shut()

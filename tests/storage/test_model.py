@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from oncestream.records.compression import Codec
 from oncestream.storage.config import LogConfig
-from oncestream.storage.log import Appended
+from oncestream.storage.writing import Appended
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from tests.storage.kit import START_MS, Store, batch_of, records_in
 

@@ -6,7 +6,8 @@ import pytest
 
 from oncestream.records.batch import SEQUENCE_MAX
 from oncestream.storage.config import LogConfig
-from oncestream.storage.log import Appended, Log
+from oncestream.storage.log import Log
+from oncestream.storage.writing import Appended
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from tests.storage.kit import Store, batch_of, values_in
 

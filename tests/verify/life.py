@@ -1,4 +1,4 @@
-"""A program with lives: `python -m tests.verify.life LIFE [STATUS]`; ends with the status, or waits for a signal."""
+"""A program with lives: `python -m tests.verify.life LIFE [STATUS] PARENT`; ends so, or waits for a signal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 def main() -> int:
     sys.stdout.write(f"life {sys.argv[1]}\n")
     sys.stdout.flush()
-    if len(sys.argv) > 2:
+    if len(sys.argv) > 3:
         return int(sys.argv[2])
     signal.pause()
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,15 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.testing.faults import FaultKind
+from oncestream.errors import ProcessNotThere
+from oncestream.testing.faults import Fault, FaultKind
 from oncestream.verify.anomalies import Anomaly
 from oncestream.verify.audit_report import AuditReport, Problem
 from oncestream.verify.final_log import number_of
-from oncestream.verify.history import HistoryWriter, Kind, Phase, Record
+from oncestream.verify.history import History, HistoryWriter, Kind, Phase, Record
 from oncestream.verify.report import Report
 from oncestream.verify.timeline import Timeline
 from oncestream.verify.torture_clients import LIFE_OVER, Role, Task
 from oncestream.verify.torture_copier import copies_of
+from oncestream.verify.torture_lanes import Lane
 from oncestream.verify.torture_live import LiveCounts
 from oncestream.verify.torture_lives import Lives
 from oncestream.verify.torture_numbers import (
@@ -163,6 +166,44 @@ def test_a_frozen_program_can_be_replaced_and_wakes_up_beside_its_successor(prog
     program.lives.finish(TIMEOUT_S)
     assert frozen.poll() is not None
     assert program.lives.problems == []
+
+
+# -- lanes -------------------------------------------------------------------------------------
+
+
+class Noted(Lane):
+    def __init__(self, faults: list[Fault], folder: Path, rest_s: float) -> None:
+        super().__init__("noted", faults, folder, threading.Event(), rest_s=rest_s)
+        self.done: list[Fault] = []
+
+    def do(self, fault: Fault) -> None:
+        self.done.append(fault)
+
+
+FAULTS = [Fault(0.001 * number, FaultKind.CUT, "noted", 0.0, number) for number in range(1, 4)]
+
+
+def test_a_lane_writes_its_faults_down_and_leaves_out_those_that_come_too_soon(tmp_path: Path) -> None:
+    lane = Noted(FAULTS, tmp_path, rest_s=1000.0)
+    lane.start()
+    wait_for(lambda: bool(lane.counts))
+    lane.stop.set()
+    lane.join()
+    assert lane.failure is None
+    assert lane.done == FAULTS[:1]
+    assert lane.counts == {FaultKind.CUT: 1}
+    assert [(event.kind, event.note) for event in History.of_folder(tmp_path)] == [(Kind.FAULT, "cut noted")]
+
+
+def test_a_lane_that_fails_says_so(tmp_path: Path) -> None:
+    class Failing(Noted):
+        def do(self, fault: Fault) -> None:
+            raise ProcessNotThere(pid=fault.seed, signal="SIGKILL", reason="gone")
+
+    lane = Failing(FAULTS, tmp_path, 0.0)
+    lane.start()
+    lane.join()
+    assert isinstance(lane.failure, ProcessNotThere)
 
 
 # -- counts and reports ------------------------------------------------------------------------

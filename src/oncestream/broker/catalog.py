@@ -20,6 +20,8 @@ from oncestream.records.records import Record, build_batch, records_of
 from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
+from oncestream.storage.reserve import Reserve
+from oncestream.storage.room import DiskFull
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"
@@ -53,8 +55,9 @@ class Change(NamedTuple):
 class Catalog:
     """The catalogue's state and its log."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, reserve: Reserve) -> None:
         self.log = log
+        self._reserve = reserve
         self.topics: dict[str, TopicEntry] = {}
         self.names: dict[bytes, str] = {}
         self.deleted_ids: set[bytes] = set()
@@ -74,13 +77,19 @@ class Catalog:
     @classmethod
     def open(cls, folder: DataFolder) -> Self:
         config = LogConfig(cleanup_delete=False, cleanup_compact=True)
-        return cls(folder.open_log(METADATA_TOPIC, 0, METADATA_TOPIC_ID, config))
+        return cls(folder.open_log(METADATA_TOPIC, 0, METADATA_TOPIC_ID, config), folder.reserve)
 
-    def commit(self, changes: Iterable[Change], now_ms: int = 0) -> None:
-        """Makes the changes durable, all or none, then applies them."""
+    def commit(self, changes: Iterable[Change], now_ms: int = 0, *, makes_room: bool = False) -> None:
+        """Makes the changes durable, all or none, then applies them. Those that make room on a full disk find some."""
         kept = list(changes)
         records = [Record(i, now_ms, c.key.encode(), _encode(c.value)) for i, c in enumerate(kept)]
-        self.log.append(memoryview(build_batch(records)), internal=True)
+        batch = memoryview(build_batch(records))
+        try:
+            self.log.append(batch, internal=True)
+        except DiskFull:
+            if not makes_room or not self._reserve.release():
+                raise
+            self.log.append(batch, internal=True)
         ticket = self.log.unsynced()
         if ticket is not None:
             ticket.run()

@@ -166,14 +166,14 @@ class Node:
 
     def set_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
         entry = replace(topic.entry, configs=dict(configs))
-        self.catalog.commit([put_topic(entry)], self.clock.now_ms())
+        self.catalog.commit([put_topic(entry)], self.clock.now_ms(), makes_room=True)
         topic.entry = entry
         config = self.log_config(entry)
         for partition in topic.partitions:
             partition.log.config = config
 
     def delete_topic(self, topic: Topic) -> None:
-        self.catalog.commit([drop_topic(topic.entry)], self.clock.now_ms())
+        self.catalog.commit([drop_topic(topic.entry)], self.clock.now_ms(), makes_room=True)
         del self.topics[topic.name]
         for partition in topic.partitions:
             self.folder.delete_log(partition.log)
@@ -245,7 +245,7 @@ class Node:
             if name == METADATA_TOPIC or (name, index, topic_id) in known:
                 continue
             was_deleted = topic_id is not None and topic_id in self.catalog.deleted_ids
-            if was_deleted or not self.folder.holds_records(name, index):  # or never made to the end
+            if was_deleted or self.folder.is_unused(name, index):  # or never made to the end
                 self.folder.remove(name, index)
                 continue
             aside = self.folder.set_aside(name, index)

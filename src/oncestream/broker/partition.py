@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from oncestream.storage.log import Appended, Log
+from oncestream.storage.log import Log
+from oncestream.storage.writing import Appended
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 

@@ -22,7 +22,7 @@ from oncestream.records.batch import (
 from oncestream.records.compression import decompress
 from oncestream.records.control import marker_of
 from oncestream.records.records import Record, build_batch
-from oncestream.storage.log import Appended
+from oncestream.storage.writing import Appended
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

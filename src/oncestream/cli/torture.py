@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,6 +56,7 @@ def torture(
         raise BadArgument(name="--bootstrap with --kafka-nodes", reason="it is one or the other")
     if not no_spark and find_spec("pyspark") is None:
         raise SparkMissing(name="torture", package="pyspark")
+    signal.signal(signal.SIGTERM, _interrupt)
     number = random.randrange(SEEDS) if seed is None else seed  # noqa: S311 - to be repeated
     if data is not None:
         data.mkdir(parents=True, exist_ok=True)
@@ -62,6 +64,10 @@ def torture(
     victim = _victim(folder, bootstrap, kafka_nodes)
     if not _run(victim, folder, number, minutes, report, spark=not no_spark, quiet=quiet):
         raise typer.Exit(1)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _victim(folder: Path, bootstrap: str | None, nodes: int) -> Victim:

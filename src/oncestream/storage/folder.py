@@ -15,6 +15,7 @@ from typing import Final
 from oncestream.errors import DataFolderInUse, DataFolderUnusable
 from oncestream.storage.checkpoints import (
     CLEANER_OFFSETS,
+    PARTITION_METADATA,
     RECOVERY_POINTS,
     START_OFFSETS,
     Partition,
@@ -26,11 +27,14 @@ from oncestream.storage.checkpoints import (
 )
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
+from oncestream.storage.epochs import FILE_NAME as EPOCHS
 from oncestream.storage.files import OPEN_FILES_MAX, FilePool
 from oncestream.storage.log import Log
 from oncestream.storage.place import LogPlace
 from oncestream.storage.recovery import Checkpointed, load_log
+from oncestream.storage.reserve import Reserve
 from oncestream.storage.room import Room
+from oncestream.storage.segment import SUFFIXES
 from oncestream.wire.error_codes import KafkaError
 
 logger = logging.getLogger("oncestream.storage")
@@ -54,6 +58,7 @@ class DataFolder:
         self.path = path
         self.logs: dict[Partition, Log] = {}
         self.room = Room(path, clock_ms)
+        self.reserve = Reserve(path, disk)
         self.identity = read_or_make_identity(path, disk)
         self._lock_fd = lock_fd
         self._clock_ms = clock_ms
@@ -70,6 +75,8 @@ class DataFolder:
         for leftover in path.iterdir():
             if DELETED_FOLDER.fullmatch(leftover.name):
                 shutil.rmtree(leftover)
+        with self.room.not_needed_for("holding room back"):
+            self.reserve.fill()
 
     @classmethod
     def open(
@@ -127,9 +134,14 @@ class DataFolder:
                 found.append((match["topic"], int(match["partition"]), read_topic_id(folder)))
         return found
 
-    def holds_records(self, topic: str, partition: int) -> bool:
-        """Whether anything was written to a partition that is not open."""
-        return any(path.stat().st_size for path in (self.path / f"{topic}-{partition}").glob("*.log"))
+    def is_unused(self, topic: str, partition: int) -> bool:
+        """Whether the folder of a partition that is not open holds nothing but what making it leaves."""
+        return all(
+            path.name in (PARTITION_METADATA, EPOCHS)
+            or path.suffix == ".tmp"
+            or (path.suffix in SUFFIXES and not path.stat().st_size)
+            for path in (self.path / f"{topic}-{partition}").iterdir()
+        )
 
     def delete_log(self, log: Log) -> None:
         """Removes a log for good; what a crash leaves of it is removed at the next start."""
@@ -156,6 +168,7 @@ class DataFolder:
                 log.flush_indexes()
             self._write(RECOVERY_POINTS, {key: log.synced_offset for key, log in self._healthy().items()})
             self._write_offsets()
+            self.reserve.fill()
         except OSError as error:
             raise self.room.error_for(f"checkpoint of {self.path}", error) from error
 

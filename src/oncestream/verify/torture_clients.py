@@ -6,6 +6,7 @@ SIGTERM ends one between two transactions. An error of Kafka that a client canno
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import sys
@@ -32,11 +33,12 @@ TRANSACTION_TIMEOUT_MS: Final = 8_000
 SESSION_TIMEOUT_MS: Final = 6_000
 REQUEST_TIMEOUT_MS: Final = 5_000
 FLUSH_S: Final = 60.0
+PARENT_LOOK_S: Final = 1.0
 COMMIT_EVERY_S: Final = 1.0
 PAUSE_S_MAX: Final = 0.06
 RECORDS_MAX: Final = 12
 ABORTED_SHARE: Final = 0.2
-LEFT_OPEN_SHARE: Final = 0.01
+LEFT_OPEN_SHARE: Final = 0.003
 SEEK_SHARE: Final = 0.005
 
 
@@ -85,7 +87,20 @@ def copier_group(inputs: str) -> str:
     return f"{inputs}.copiers"
 
 
+def end_with_parent() -> None:
+    """A run that is killed leaves no process behind. The last argument is its process id."""
+    parent = int(sys.argv[-1])
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_LOOK_S)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
 def main() -> int:
+    end_with_parent()
     task = Task.of_json(sys.argv[1])
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

@@ -23,6 +23,7 @@ DELAY_S: Final = 0.3
 RULES_EACH: Final = 6
 RULES_WITHIN: Final = 8
 JOIN_S: Final = 300.0
+REPLACED_OF: Final = 4  # freezes, all but one
 DELAYED: Final = (ApiKey.END_TXN, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.FIND_COORDINATOR)
 TROUBLES: Final = (
     Trouble.FAIL,
@@ -109,7 +110,7 @@ class Lane(ABC):
 
 
 class ProgramLane(Lane):
-    """A client or the pipeline. Where `is_replaced`, every other freeze lets a new life begin beside the old one."""
+    """A client or the pipeline. Where `is_replaced`, most freezes let a new life begin beside the old one."""
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class ProgramLane(Lane):
         frozen = self.lives.freeze()
         if frozen is None:
             return
-        if self._is_replaced and fault.seed % 2:
+        if self._is_replaced and fault.seed % REPLACED_OF:
             self.lives.replace()
         self.stop.wait(fault.lasts_s)
         self.lives.thaw(frozen)

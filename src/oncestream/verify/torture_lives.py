@@ -19,7 +19,7 @@ RESTART_PAUSE_S: Final = 0.3
 OLD_LIFE_S: Final = 15.0
 TAIL_CHARS: Final = 1500
 
-Command = Callable[[int], list[str]]  # of a life, what comes behind `python -m`
+Command = Callable[[int], list[str]]  # of a life, what comes behind `python -m` and before our process id
 
 
 class _Old(NamedTuple):
@@ -45,7 +45,7 @@ class Lives:
         assert self.count < LIVES_MAX, self.name
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, this package
-                [sys.executable, "-m", *self._command(self.count)],
+                [sys.executable, "-m", *self._command(self.count), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

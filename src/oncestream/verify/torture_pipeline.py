@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from oncestream.errors import OncestreamError
-from oncestream.verify.torture_clients import LIFE_OVER
+from oncestream.verify.torture_clients import LIFE_OVER, end_with_parent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,6 +41,7 @@ def pipeline_name(inputs: str) -> str:
 
 
 def main() -> int:
+    end_with_parent()
     task = PipelineTask(**json.loads(sys.argv[1]))
     import oncestream as once
 

@@ -38,7 +38,7 @@ class Pace:
     rest_s: float = 0.0
 
 
-CLIENT_PACE: Final = Pace(20.0, 10.0)
+CLIENT_PACE: Final = Pace(14.0, 8.0)
 NETWORK_PACE: Final = Pace(2.5, 2.0)
 PIPELINE_PACE: Final = Pace(45.0, 10.0)
 EMBEDDED_PACE: Final = Pace(12.0, 3.0, 1.0)

@@ -9,7 +9,7 @@ from typing import cast
 from oncestream.broker.clock import Clock
 from oncestream.broker.partition import SyncCallback
 from oncestream.broker.state_log import Producer, Replayer, StateRecord, Transaction, java_hash
-from oncestream.storage.log import Appended
+from oncestream.storage.writing import Appended
 from oncestream.wire.error_codes import KafkaError
 
 PARTITIONS = 4

@@ -12,7 +12,7 @@ from oncestream.broker.groups.step import Step
 from oncestream.broker.groups.timers import Timers
 from oncestream.broker.partition import SyncCallback
 from oncestream.broker.state_log import Producer, Replayer, StateRecord, Transaction
-from oncestream.storage.log import Appended
+from oncestream.storage.writing import Appended
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.schema import Message
 
