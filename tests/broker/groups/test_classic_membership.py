@@ -92,6 +92,14 @@ def test_an_assignment_that_cannot_be_written_is_refused_and_tried_again(world: 
     assert world.send_join(member).join.generation_id == 2
 
 
+def test_nobody_waits_for_a_member_whose_group_could_not_be_written(world: World) -> None:
+    world.log.refuses = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "disk full")
+    assert world.send_join(version=4).join.error_code == ErrorCode.NOT_COORDINATOR
+    world.log.refuses = None
+    member = world.new_member().join.member_id
+    assert world.send_join(member, protocols={"range": b"other"}).join.generation_id == 2
+
+
 def test_a_follower_that_joins_again_unchanged_causes_no_rebalance(world: World) -> None:
     _, follower = world.stable_group(None, None)
     again = world.send_join(follower).join

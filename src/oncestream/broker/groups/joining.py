@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, NamedTuple
 
 from oncestream.broker.groups import rebalance
@@ -91,8 +92,15 @@ def _join_new(group: ClassicGroup, join: Join, step: Step) -> None:
             lambda step: rebalance.expire_session(group, new_id, step),
         )
         _refuse(join, ErrorCode.MEMBER_ID_REQUIRED, step, member_id=new_id)
+        step.after_write = partial(_take_back, group, new_id)
     else:
         _add(group, join, new_id, step)
+
+
+def _take_back(group: ClassicGroup, member_id: str, step: Step, error: KafkaError | None) -> None:
+    """The new group could not be written, so nobody was given this id: nobody must wait for its owner."""
+    if error is not None:
+        rebalance.expire_session(group, member_id, step)
 
 
 def _add(group: ClassicGroup, join: Join, member_id: str, step: Step) -> None:
