@@ -36,7 +36,7 @@ test: lint
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-quick: setup
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow and not java"
+	@$(BIN)/python -m pytest -q -n 4 --dist loadgroup -m "not slow and not java"
 
 lint: setup
 	@$(BIN)/ruff check -q .

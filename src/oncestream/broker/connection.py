@@ -340,6 +340,9 @@ class Connection:
             or self.starved
             or self.muted
             or len(self._slots) >= self._requests_max
+            or (
+                self._partial is not None and self._received == len(self._partial)
+            )  # frames wait for their turn
         )
         if wanted != self._reading:
             self._reading = wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -56,6 +57,7 @@ NO_LOGIN: Final = frozenset(
 )
 AWAY: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
 FOLLOWS_FATAL: Final = frozenset({KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+FATAL_TOLD_S: Final = 5.0
 LATE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT})
 
 
@@ -98,6 +100,12 @@ class Faults:
             call()
         except SystemError as error:
             self._learn_fatal(error)
+
+    def await_fatal(self, serve: Callable[[], object]) -> None:
+        """Records were thrown away (FOLLOWS_FATAL): librdkafka may tell that before it tells why."""
+        deadline = time.monotonic() + FATAL_TOLD_S
+        while self._fatal is None and time.monotonic() < deadline:
+            self.served(serve)
 
     def of(self, error: Any, action: str, subject: str, timeout_s: float = 0) -> OncestreamError:
         """The error to raise for what `action` on `subject` (a topic, group or id) met."""

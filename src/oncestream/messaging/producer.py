@@ -22,6 +22,7 @@ from oncestream.errors import (
     ProducerFenced,
     RequestTimedOut,
 )
+from oncestream.messaging.failures import FOLLOWS_FATAL
 from oncestream.messaging.numbering import Numbering
 from oncestream.messaging.options import ProducerNames, ProducerOptions
 from oncestream.messaging.record import Delivery, Headers, header_list
@@ -59,6 +60,7 @@ class Producer:
         self._client: Any = self._access.build(confluent_kafka.Producer, self._faults, self._options.config())
         self._topics = Topics(self._access, self._faults, self._client)
         self._failed: list[DeliveryFailed] = []
+        self._purged: Any = None  # librdkafka's error of a record that it threw away
         self._keyless = 0
         self._is_closed = False
         name, transactional_id = self._options.name, self._options.transactional_id
@@ -160,6 +162,7 @@ class Producer:
         """The last step of a `transaction` that failed because of `reason`."""
         self.require_transactions("abort").abort(reason)
         self._failed.clear()  # what an abort throws away is no failed delivery
+        self._purged = None
 
     def commit_offsets(self, consumer: Consumer) -> None:
         """Inside a transaction: adds the consumer's position to it. RebalancedMeanwhile ends in an abort."""
@@ -267,6 +270,8 @@ class Producer:
             failed = self._delivery(error, message).error
             assert isinstance(failed, DeliveryFailed)
             self._failed.append(failed)
+            if error.code() in FOLLOWS_FATAL:
+                self._purged = error
 
     def _delivery(self, error: Any, message: Any) -> Delivery:
         self._faults.clear(message.topic)
@@ -286,10 +291,14 @@ class Producer:
         if self._failed:
             first, others = self._failed[0], len(self._failed) - 1
             self._failed.clear()
-            if isinstance(first.__cause__, ProducerFenced):
-                raise first.__cause__
+            reason = first.__cause__
+            if self._purged is not None:
+                self._faults.await_fatal(lambda: self._client.poll(POLL_S))
+                reason = self._faults.of(self._purged, "delivery", str(first.facts["topic"]))
+            if isinstance(reason, ProducerFenced):
+                raise reason
             told = f" (and {others} more)" if others else ""
-            raise DeliveryFailed(**{**first.facts, "others": told}) from first.__cause__
+            raise DeliveryFailed(**{**first.facts, "others": told}) from reason
 
     def require_transactions(self, what: str) -> Transactions:
         """Its transactions; ClientMisused where it has none."""
