@@ -44,7 +44,10 @@ class Target(NamedTuple):
 def _collected() -> Iterator[None]:
     """Brokers and logs that a module's tests crashed on purpose let go of their files before the next module."""
     yield
-    gc.collect()
+    with warnings.catch_warnings():
+        # kafka-python forgets the sockets of a connection that was refused.
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
