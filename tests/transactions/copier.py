@@ -20,8 +20,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 CALL_TIMEOUT_S: Final = 60
 POLL_S: Final = 0.2
 ABORTED_PART: Final = 0.2
-GENERATION: Final = slice(7, 11)  # of librdkafka's group metadata: behind "CGMDv2:"
-NO_GENERATION: Final = b"\xff\xff\xff\xff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +62,10 @@ def copy(task: Task, stop: threading.Event) -> None:
     while not stop.is_set():
         moved.clear()
         member = consumer.consumer_group_metadata()
+        is_member = bool(consumer.memberid())
         messages = [m for m in consumer.consume(task.transaction_size, POLL_S) if m.error() is None]
-        read_as_member = member[GENERATION] != NO_GENERATION and not moved.is_set()
-        if messages and not (read_as_member and _commit(producer, member, task.sink, messages)):
+        is_member = is_member and not moved.is_set()
+        if messages and not (is_member and _commit(producer, member, task.sink, messages)):
             _rewind(consumer)
     consumer.close()
 
@@ -86,7 +85,7 @@ def _consumer(task: Task) -> Consumer:
     )
 
 
-def _commit(producer: Producer, member: bytes, sink: str, messages: list[Message]) -> bool:
+def _commit(producer: Producer, member: object, sink: str, messages: list[Message]) -> bool:
     """One transaction, committed or not, as the member that the group knew before the messages were read."""
     ends = {(str(m.topic()), int(m.partition() or 0)): int(m.offset() or 0) + 1 for m in messages}
     producer.begin_transaction()

@@ -9,6 +9,7 @@ from oncestream.broker.security.operations import all_operations
 from oncestream.broker.security.principal import ANONYMOUS, Principal, host_of
 from oncestream.broker.security.refusals import refusal
 from oncestream.wire.acl_codes import Operation, ResourceType
+from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncestream.broker.node import Node
@@ -86,6 +87,12 @@ class Call:
         """Raises the error that Kafka gives to those who may not."""
         if not self.may(operation, kind, name):
             raise refusal(kind)
+
+    def require_for_acls(self, operation: Operation) -> None:
+        """As `require` of the cluster; and where authorization is off there are no ACLs to look at or change."""
+        self.require(operation, ResourceType.CLUSTER)
+        if self.node.authorizer is None:
+            raise KafkaError(ErrorCode.SECURITY_DISABLED, "authorization is off on this broker")
 
     def may_on_any(self, operation: Operation, kind: ResourceType) -> bool:
         """Whether the sender is allowed to on some resource of this type, whichever it is."""

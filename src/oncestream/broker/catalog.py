@@ -11,17 +11,19 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from oncestream.broker.security.acls import Acl
 from oncestream.broker.security.quota_values import Entity
-from oncestream.broker.security.scram import Credential, Mechanism
 from oncestream.records.records import Record, build_batch, records_of
 from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
 from oncestream.storage.reserve import Reserve
 from oncestream.storage.room import DiskFull
+
+if TYPE_CHECKING:
+    from oncestream.broker.security.scram import Credential, Mechanism
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"
@@ -118,6 +120,11 @@ class Catalog:
             self.login_secret = bytes.fromhex(str(value["secret"]))
 
     def _replay_user(self, key: str, value: Mapping[str, object] | None) -> None:
+        from oncestream.broker.security.scram import (
+            Credential,
+            Mechanism,
+        )  # only a broker with users needs it
+
         name, _, mechanism_name = key.rpartition(":")
         mechanism = Mechanism[mechanism_name]
         if value is None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oncestream.broker.apis import APIS, Answer, Api
 from oncestream.broker.call import Call, Hangup
@@ -14,12 +14,14 @@ from oncestream.broker.connection import FRAME_BYTES_MIN, Connection
 from oncestream.broker.later import Later
 from oncestream.broker.node import Node
 from oncestream.broker.outbox import Chunk, Slot
-from oncestream.broker.security.sasl import Login, LoginRefused
 from oncestream.wire.api import ApiKey
 from oncestream.wire.codec import DecodeError, decode, encode_into
 from oncestream.wire.header import RequestHeader, decode_request_header
 from oncestream.wire.produce import PlainProduce, read_plain
 from oncestream.wire.schema import Message
+
+if TYPE_CHECKING:
+    from oncestream.broker.security.sasl import Login
 
 logger = logging.getLogger("oncestream.broker")
 
@@ -151,6 +153,8 @@ async def _finish(
 
 async def _finish_token(connection: Connection, slot: Slot, login: Login, token: bytes) -> None:
     """A log-in of the old kind: its messages travel without headers, and a refusal is silent."""
+    from oncestream.broker.security.sasl import LoginRefused
+
     try:
         answer = await login.step(token)
         connection.answer(slot, [len(answer).to_bytes(4, "big") + answer])

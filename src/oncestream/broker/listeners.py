@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from oncestream.broker.security.sasl import MECHANISMS, PLAIN
 from oncestream.broker.settings import BrokerSettings, ClientAuth, parse_address
 from oncestream.errors import BadSetting, ListenFailed, OpenListener
 
 BACKLOG: Final = 512
 ORIGIN: Final = "the settings"
+PLAIN: Final = "PLAIN"
 
 _WITH_PROTOCOL: Final = re.compile(r"(?P<protocol>\w+)://(?P<address>.*)")
 
@@ -150,9 +150,14 @@ def _check_tls(settings: BrokerSettings) -> None:
 
 def _mechanisms(settings: BrokerSettings) -> tuple[str, ...]:
     named = [part.strip().upper() for part in settings.sasl_mechanisms.split(",") if part.strip()]
+    if not named:
+        return ()
+    from oncestream.broker.security.sasl import SCRAM
+
+    known = (PLAIN, *SCRAM)
     for name in named:
-        if name not in MECHANISMS:
-            raise _wrong("sasl_mechanisms", f"{name!r} is none of {', '.join(MECHANISMS)}")
+        if name not in known:
+            raise _wrong("sasl_mechanisms", f"{name!r} is none of {', '.join(known)}")
     return tuple(dict.fromkeys(named))
 
 

@@ -11,7 +11,6 @@ from oncestream.broker.clock import Clock
 from oncestream.broker.housekeeping import Housekeeping
 from oncestream.broker.listeners import address_text, plan_listeners
 from oncestream.broker.node import Node
-from oncestream.broker.security.tls import ServerTls
 from oncestream.broker.server import Server
 from oncestream.broker.settings import BrokerSettings
 from oncestream.storage.disk import REAL_DISK, Disk
@@ -24,7 +23,11 @@ async def run_broker(
 ) -> None:
     """Serves from the moment `on_ready` is called with its addresses until `stop` is set; then stops cleanly."""
     plans = plan_listeners(settings)
-    tls = ServerTls(settings) if settings.tls_certificate else None
+    tls = None
+    if settings.tls_certificate:
+        from oncestream.broker.security.tls import ServerTls
+
+        tls = ServerTls(settings)
     node = Node(settings, asyncio.get_running_loop(), Clock(), disk)
     try:
         server = Server(node, plans, tls)

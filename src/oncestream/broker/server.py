@@ -7,16 +7,18 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oncestream.broker.connection import Connection
 from oncestream.broker.dispatch import Dispatcher
 from oncestream.broker.listeners import Listener, Plan, addresses_text, open_listener
 from oncestream.broker.node import Node
 from oncestream.broker.security.principal import host_of
-from oncestream.broker.security.sasl import Login
-from oncestream.broker.security.tls import ServerTls, TlsConnection
-from oncestream.broker.security.users import ensure_login_secret
+
+# TLS and log-ins are imported by the brokers that have them: the others start sooner.
+if TYPE_CHECKING:
+    from oncestream.broker.security.sasl import Login
+    from oncestream.broker.security.tls import ServerTls
 
 logger = logging.getLogger("oncestream.broker")
 
@@ -52,6 +54,8 @@ class Server:
             self._close_listeners()
             raise
         if any(listener.mechanisms for listener in self.listeners):
+            from oncestream.broker.security.users import ensure_login_secret
+
             ensure_login_secret(node.catalog, node.clock.now_ms())
         for listener in self.listeners:
             self._listening(listener, True)
@@ -147,6 +151,8 @@ class Server:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         login = self._login(listener, peer) if listener.mechanisms else None
         if listener.protocol.uses_tls:
+            from oncestream.broker.security.tls import TlsConnection
+
             assert self._tls is not None
             context = self._tls.context
             connection: Connection = TlsConnection(sock, peer, self, listener.address, login, context)
@@ -155,6 +161,8 @@ class Server:
         self._connections.add(connection)
 
     def _login(self, listener: Listener, peer: str) -> Login:
+        from oncestream.broker.security.sasl import Login
+
         audit = self._node.audit
         told = None if audit is None else partial(audit.login_failed, host_of(peer))
         return Login(self._node.catalog, listener.mechanisms, told)

@@ -10,25 +10,23 @@ from typing import Final, NamedTuple
 
 from oncestream.client.cluster import Cluster
 from oncestream.client.failures import raise_if_error, refusal
+from oncestream.client.fetching import fetch_request
 from oncestream.client.leaders import PartitionAnswer, ask_leaders
 from oncestream.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
-from oncestream.client.topic_partition import TopicPartition, by_topic
+from oncestream.client.topic_partition import TopicPartition
 from oncestream.records.batch import HEADER_SIZE, BatchHeader, parse_header
 from oncestream.records.records import records_of
 from oncestream.wire.api import ApiKey
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.fetch import (
-    FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     PartitionData,
 )
 
 # What one call may read, for all partitions together; what lies behind that is estimated from the offsets.
 READ_BYTES_MAX: Final = 16 * 1024 * 1024
 FETCH_BYTES_MIN: Final = 64 * 1024
-_NO_SESSION: Final = -1
 # Who may see offsets but no records, or is overtaken by retention, gets the lag by offsets.
 _UNREADABLE: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OFFSET_OUT_OF_RANGE})
 
@@ -178,27 +176,13 @@ def _read(cluster: Cluster, counts: Mapping[TopicPartition, _Count], bytes_max: 
 
 
 def _request(positions: Mapping[TopicPartition, int], size_bytes: int) -> FetchRequest:
-    topics = [
-        FetchTopic(
-            topic=topic,
-            partitions=[
-                FetchPartition(
-                    partition=each,
-                    fetch_offset=positions[TopicPartition(topic, each)],
-                    partition_max_bytes=size_bytes,
-                )
-                for each in partitions
-            ],
-        )
-        for topic, partitions in by_topic(positions).items()
-    ]
-    return FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=size_bytes * len(positions),
-        isolation_level=1,
-        session_epoch=_NO_SESSION,
-        topics=topics,
+    return fetch_request(
+        positions,
+        partition_bytes_max=size_bytes,
+        bytes_max=size_bytes * len(positions),
+        bytes_min=0,
+        wait_ms_max=0,
+        read_committed=True,
     )
 
 

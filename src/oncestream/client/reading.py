@@ -10,24 +10,22 @@ import pyarrow as pa
 from oncestream.client.cluster import Cluster
 from oncestream.client.connection import Connection, Sent
 from oncestream.client.failures import ConnectionLost, ErrorAnswer, has_moved, raise_if_error, refusal
+from oncestream.client.fetching import fetch_request
 from oncestream.client.leaders import by_leader
-from oncestream.client.topic_partition import TopicPartition, by_topic
+from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import DataLost
 from oncestream.records.arrow_decode import decode_batches
 from oncestream.records.batch import HEADER_SIZE, parse_header
 from oncestream.wire.api import ApiKey
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.fetch import (
-    FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     PartitionData,
 )
 from oncestream.wire.schema import Buffer
 
 FETCH_VERSION: Final = 12
-NO_SESSION: Final = -1
 
 _FETCH: Final = ApiKey.FETCH.name
 
@@ -175,27 +173,13 @@ def _fetch_all(
 
 def _request(cluster: Cluster, positions: Mapping[TopicPartition, int], read_committed: bool) -> FetchRequest:
     settings = cluster.settings
-    topics = [
-        FetchTopic(
-            topic=topic,
-            partitions=[
-                FetchPartition(
-                    partition=each,
-                    fetch_offset=positions[TopicPartition(topic, each)],
-                    partition_max_bytes=settings.partition_fetch_bytes_max,
-                )
-                for each in partitions
-            ],
-        )
-        for topic, partitions in by_topic(positions).items()
-    ]
-    return FetchRequest(
-        max_wait_ms=settings.fetch_wait_ms_max,
-        min_bytes=1,
-        max_bytes=settings.fetch_bytes_max,
-        isolation_level=int(read_committed),
-        session_epoch=NO_SESSION,
-        topics=topics,
+    return fetch_request(
+        positions,
+        partition_bytes_max=settings.partition_fetch_bytes_max,
+        bytes_max=settings.fetch_bytes_max,
+        bytes_min=1,
+        wait_ms_max=settings.fetch_wait_ms_max,
+        read_committed=read_committed,
     )
 
 

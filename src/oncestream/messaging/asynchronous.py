@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypedDict, Unpack
+from typing import Any, Final, Generic, Self, TypedDict, TypeVar, Unpack
 
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import OncestreamError
@@ -17,6 +17,8 @@ from oncestream.messaging.producer import FLUSH_TIMEOUT_S, Producer
 from oncestream.messaging.reader import STEP_S
 from oncestream.messaging.record import Delivery, Headers, Record
 from oncestream.messaging.worker import Worker, settle
+
+C = TypeVar("C", Producer, Consumer)
 
 TURN_S: Final = 0.1  # so long one reading may keep the thread from other jobs
 
@@ -31,7 +33,32 @@ class SendNames(TypedDict, total=False):
     sequence: int | None
 
 
-class AsyncProducer:
+class _InThread(Generic[C]):
+    """What both have in common: a client that is made by the first job of its thread."""
+
+    _worker: Worker[C]
+
+    async def close(self) -> None:
+        try:
+            await self._worker.do(lambda client: client.close())
+        finally:
+            self._worker.stop()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._worker.do(lambda _: None)
+        except OncestreamError:
+            self._worker.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AsyncProducer(_InThread[Producer]):
     """`Producer` for asyncio; it takes the same parameters.
 
     async with AsyncProducer("localhost:9092") as producer:
@@ -81,20 +108,6 @@ class AsyncProducer:
     async def settle(self, timeout_s: float = FLUSH_TIMEOUT_S) -> bool:
         return await self._worker.do(lambda producer: producer.settle(timeout_s))
 
-    async def close(self) -> None:
-        try:
-            await self._worker.do(lambda producer: producer.close())
-        finally:
-            self._worker.stop()
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._worker.do(lambda _: None)
-        except OncestreamError:
-            self._worker.stop()
-            raise
-        return self
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -106,7 +119,7 @@ class AsyncProducer:
             error.add_note(f"and the producer could not be closed: {failure}")
 
 
-class AsyncConsumer:
+class AsyncConsumer(_InThread[Consumer]):
     """`Consumer` for asyncio; it takes the same parameters. `on_assigned` and `on_revoked` run in its thread.
 
     async with AsyncConsumer("/apps/pump:warning", group="alarms") as consumer:
@@ -178,25 +191,6 @@ class AsyncConsumer:
         """The consumer itself, at a moment when its thread does nothing with it."""
         self._core = await self._worker.do(lambda consumer: consumer)
         return self._core
-
-    async def close(self) -> None:
-        try:
-            await self._worker.do(lambda consumer: consumer.close())
-        finally:
-            self._worker.stop()
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.core()
-        except OncestreamError:
-            self._worker.stop()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 def _filling(timeout_s: float) -> Callable[[Consumer], None]:

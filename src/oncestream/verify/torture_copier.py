@@ -18,8 +18,6 @@ POLL_S: Final = 0.2
 SIZE_MAX: Final = 60
 ABORTED_SHARE: Final = 0.15
 CALL_TIMEOUT_S: Final = 30.0
-GENERATION: Final = slice(7, 11)  # of librdkafka's group metadata: behind "CGMDv2:"
-NO_GENERATION: Final = b"\xff\xff\xff\xff"
 
 
 def copy(
@@ -40,6 +38,7 @@ def copy(
     while not stop.is_set() and attempt + SIZE_MAX < TRIES_MAX:
         before = consumer.assignments
         member: Any = consumer.client.consumer_group_metadata()
+        is_member = bool(consumer.client.memberid())
         try:
             records = consumer.poll(dice.randint(1, SIZE_MAX), POLL_S)
         except KafkaException as error:
@@ -49,7 +48,7 @@ def copy(
             continue
         if not records:
             continue
-        is_member = member[GENERATION] != NO_GENERATION and consumer.assignments == before
+        is_member = is_member and consumer.assignments == before
         values, attempt = copies_of(records, name, attempt + 1)
         aborts = dice.random() < ABORTED_SHARE
         if not (is_member and _commit(producer, consumer, member, _moved(records, sink), values, aborts)):

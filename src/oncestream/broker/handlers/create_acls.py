@@ -8,7 +8,7 @@ from __future__ import annotations
 from oncestream.broker.call import Call
 from oncestream.broker.catalog import put_acl
 from oncestream.broker.security.acls import ACLS_MAX, Acl, check_new
-from oncestream.wire.acl_codes import Operation, ResourceType
+from oncestream.wire.acl_codes import Operation
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.create_acls import (
     AclCreation,
@@ -21,9 +21,7 @@ from oncestream.wire.messages.create_acls import (
 def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
     catalog = call.node.catalog
     try:
-        call.require(Operation.ALTER, ResourceType.CLUSTER)
-        if call.node.authorizer is None:
-            raise KafkaError(ErrorCode.SECURITY_DISABLED, "authorization is off on this broker")
+        call.require_for_acls(Operation.ALTER)
     except KafkaError as error:
         return CreateAclsResponse(results=[_refused(error) for _ in request.creations])
     results: list[AclCreationResult] = []

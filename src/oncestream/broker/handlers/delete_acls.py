@@ -8,8 +8,8 @@ from __future__ import annotations
 from oncestream.broker.call import Call
 from oncestream.broker.catalog import drop_acl
 from oncestream.broker.security.acls import Acl, check_filter
-from oncestream.wire.acl_codes import Operation, ResourceType
-from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.acl_codes import Operation
+from oncestream.wire.error_codes import KafkaError
 from oncestream.wire.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
@@ -21,9 +21,7 @@ from oncestream.wire.messages.delete_acls import (
 
 def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
     try:
-        call.require(Operation.ALTER, ResourceType.CLUSTER)
-        if call.node.authorizer is None:
-            raise KafkaError(ErrorCode.SECURITY_DISABLED, "authorization is off on this broker")
+        call.require_for_acls(Operation.ALTER)
     except KafkaError as error:
         return DeleteAclsResponse(filter_results=[_refused(error) for _ in request.filters])
     gone: dict[Acl, None] = {}

@@ -10,7 +10,7 @@ from collections import defaultdict
 from oncestream.broker.call import Call
 from oncestream.broker.security.acls import Acl, check_filter
 from oncestream.wire.acl_codes import Operation, PatternType, ResourceType
-from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.error_codes import KafkaError
 from oncestream.wire.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
@@ -21,9 +21,7 @@ from oncestream.wire.messages.describe_acls import (
 
 def handle(request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
     try:
-        call.require(Operation.DESCRIBE, ResourceType.CLUSTER)
-        if call.node.authorizer is None:
-            raise KafkaError(ErrorCode.SECURITY_DISABLED, "authorization is off on this broker")
+        call.require_for_acls(Operation.DESCRIBE)
         wanted = check_filter(
             request.resource_type_filter,
             request.resource_name_filter,

@@ -28,9 +28,7 @@ from oncestream.broker.security.scram import (
 )
 from oncestream.broker.security.users import credential_for, plain_credential_for
 
-PLAIN: Final = "PLAIN"
 SCRAM: Final = {mechanism.label: mechanism for mechanism in Mechanism}
-MECHANISMS: Final = (PLAIN, *SCRAM)
 REFUSAL_DELAY_S: Final = 0.1
 
 
