@@ -274,6 +274,41 @@ def test_a_batch_of_few_big_records_is_read_by_tasks(log: Log) -> None:
     assert batch(reader, start, end).num_rows == 12
 
 
+def test_a_small_batch_is_read_before_spark_asks_for_it(log: Log) -> None:
+    topic = log.topic()
+    reader = log.reader(topic, startingOffsets="earliest")
+    start = reader.initialOffset()
+    log.write(topic, numbered(4))
+    end = reader.latestOffset(start, ALL)
+    assert reader._ahead is not None
+    reader._ahead.wait()
+    log.forget_before(topic, 3)
+    assert values(batch(reader, start, end)) == numbered(4)
+
+
+def test_what_was_read_ahead_is_not_taken_for_another_batch(log: Log) -> None:
+    topic = log.topic()
+    reader = log.reader(topic, startingOffsets="earliest")
+    start = reader.initialOffset()
+    log.write(topic, numbered(4))
+    middle = reader.latestOffset(start, ALL)
+    log.write(topic, numbered(2, "later"))
+    end = reader.latestOffset(middle, ALL)
+    assert values(batch(reader, start, middle)) == numbered(4)
+    assert values(batch(reader, middle, end)) == numbered(2, "later")
+
+
+def test_a_failure_to_read_ahead_is_told_when_spark_asks(log: Log) -> None:
+    topic = log.topic()
+    log.write(topic, numbered(4))
+    reader = log.reader(topic, startingOffsets="earliest")
+    log.forget_before(topic, 3)
+    start = {**reader.initialOffset(), "offsets": {topic: {"0": 1}}}
+    end = reader.latestOffset(start, ALL)
+    with pytest.raises(SourceDataLost, match="the log starts at 3"):
+        reader.partitions(start, end)
+
+
 def test_a_big_partition_is_split_where_asked(log: Log) -> None:
     topic = log.topic()
     count = PREFETCH_RECORDS_MAX + 1000
@@ -354,7 +389,7 @@ def test_offsets_deleted_by_retention_stop_the_stream_or_are_skipped(
     with pytest.raises(
         SourceDataLost, match=rf"{topic}-0 from offset 0 on cannot be read: the log starts at 6"
     ):
-        batch(reader, start, end)
+        batch(log.reader(topic), start, end)
     with caplog.at_level(logging.WARNING):
         assert values(batch(log.reader(topic, failOnDataLoss="false"), start, end)) == numbered(10)[6:]
     assert "failOnDataLoss is false" in caplog.text

@@ -1,14 +1,14 @@
 """The streaming side of the source: how far each batch goes, and what its tasks read.
 
 A small batch is read by the planner itself and handed to Spark with the plan, so that no Python worker is
-needed for it; a big one is read by tasks.
+needed for it; it is read while Spark writes its own log and optimizes the query. A big one is read by tasks.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -26,6 +26,7 @@ from oncestream.errors import CheckpointOfOtherCluster
 from oncestream.spark.frontier import Frontier
 from oncestream.spark.places import find
 from oncestream.spark.ranges import Range, Task, tasks_of, total
+from oncestream.spark.read_ahead import ReadAhead
 from oncestream.spark.scan import lost, prefetch, scan
 from oncestream.spark.source_options import SourceOptions
 from oncestream.spark.stream_offset import StreamOffset
@@ -53,6 +54,13 @@ else:
     _Base = _base()
 
 
+class _Planned(NamedTuple):
+    """What a batch reads, and its rows where the planner has read them."""
+
+    ranges: list[Range]
+    rows: list[pa.RecordBatch] | None
+
+
 class StreamReader(_Base, SupportsTriggerAvailableNow):
     """Lives in the planner process as long as the query; `read` runs in tasks, on a copy."""
 
@@ -63,6 +71,7 @@ class StreamReader(_Base, SupportsTriggerAvailableNow):
         self._last_batch_s = float("-inf")
         self._stop_at: dict[TopicPartition, int] | None = None
         self._prefetched: tuple[Any, Any, list[pa.RecordBatch]] | None = None
+        self._ahead: ReadAhead[_Planned] | None = None
 
     @property
     def simple_reader(self) -> StreamReader:
@@ -108,21 +117,24 @@ class StreamReader(_Base, SupportsTriggerAvailableNow):
             return start
         self._last_batch_s = self._clock()
         begins = dict(before.ends) | found if before.is_initial else found
-        return StreamOffset(
+        end = StreamOffset(
             before.cluster, ends, {one: begins[one] for one in begins if one in ends}
         ).logged()
+        if total(ranges) <= PREFETCH_RECORDS_MAX:
+            self._ahead = ReadAhead(start, end, lambda: self._plan(start, end))
+        return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        self._prefetched = None
-        # Spark also asks with an empty range, after a restart; an offset's own `begins` must not fill it.
-        ranges = [] if start == end else self._between(StreamOffset.of(start), StreamOffset.of(end))
-        if not ranges:
-            return []
-        if _Base is not DataSourceStreamReader and total(ranges) <= PREFETCH_RECORDS_MAX:
-            rows = prefetch(self._options, ranges)
-            if rows is not None:
-                self._prefetched = (start, end, rows)
-                return [Task(ranges)]
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.is_of(start, end):
+            ranges, rows = ahead.result()
+        else:
+            if ahead is not None:
+                ahead.wait()
+            ranges, rows = self._plan(start, end)
+        self._prefetched = None if rows is None else (start, end, rows)
+        if rows is not None:
+            return [Task(ranges)]
         return tasks_of(
             ranges, tasks_min=self._options.tasks_min, task_records_max=self._options.task_records_max
         )
@@ -141,7 +153,16 @@ class StreamReader(_Base, SupportsTriggerAvailableNow):
         """The rows handed over are no longer needed."""
         self._prefetched = None
 
+    def _plan(self, start: dict[str, Any], end: dict[str, Any]) -> _Planned:
+        # Spark also asks with an empty range, after a restart; an offset's own `begins` must not fill it.
+        ranges = [] if start == end else self._between(StreamOffset.of(start), StreamOffset.of(end))
+        is_small = ranges and _Base is not DataSourceStreamReader and total(ranges) <= PREFETCH_RECORDS_MAX
+        return _Planned(ranges, prefetch(self._options, ranges) if is_small else None)
+
     def _cluster(self) -> Cluster:
+        """Its connections serve one thread at a time."""
+        if self._ahead is not None:
+            self._ahead.wait()
         return cluster_of(self._options.client)
 
     def _refuse_other_cluster(self, before: StreamOffset, cluster: Cluster) -> None:
