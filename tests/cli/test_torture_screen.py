@@ -14,7 +14,7 @@ MEBI = 1024 * 1024
 PROGRESS = Progress(
     "running",
     120.0,
-    Efforts("a cluster", 7, 31.4, 12, 3, 4, 5, 6),
+    Efforts("a cluster", 7, 31.4, 12, 3, 4, 1, 2, 5, 6),
     Counter(events=12345, sent=6000, committed=321),
     {"node 1": 45 * MEBI},
 )
@@ -30,7 +30,8 @@ def test_without_a_terminal_a_line_is_told_now_and_then(capsys: pytest.CaptureFi
     assert title == "torture of a cluster, seed 7"
     assert line.startswith("    31 s  running: operations 12,345, records 6,000, committed 321, aborted 0,")
     assert line.endswith(
-        "processes 12, kills 3, freezes 4, network faults 5, requests hit 6, broker memory 45 MiB"
+        "processes 12, kills 3, freezes 4, clock jumps 1, disk faults 2, network faults 5, requests hit 6,"
+        " broker memory 45 MiB"
     )
 
 

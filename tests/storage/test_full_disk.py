@@ -40,8 +40,9 @@ def fill(store: Store, count: int) -> list[bytes | None]:
     return values
 
 
+@pytest.mark.parametrize("later_ms", [QUIET_MS, -3_600_000], ids=["later", "clock set back"])
 def test_there_is_one_line_when_the_disk_is_full_and_one_when_it_has_room_again(
-    store: Store, disk: FaultyDisk, caplog: pytest.LogCaptureFixture
+    store: Store, disk: FaultyDisk, caplog: pytest.LogCaptureFixture, later_ms: int
 ) -> None:
     caplog.set_level(logging.INFO, "oncestream")
     for _ in range(3):
@@ -51,7 +52,7 @@ def test_there_is_one_line_when_the_disk_is_full_and_one_when_it_has_room_again(
         disk.set_faults(DiskFaults())
         store.log.append(batch_of([b""]))  # a small one that just fits
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    store.clock.now_ms += QUIET_MS
+    store.clock.now_ms += later_ms
     for _ in range(3):
         store.log.append(batch_of([b"v"]))
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]

@@ -109,3 +109,9 @@ def test_pytest_finds_the_plugin_where_the_package_is_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["pytest11"] == {"oncestream": PLUGIN}
     assert {"broker", "broker_process", "kafka_cluster", "spark"} <= set(vars(import_module(PLUGIN)))
+
+
+def test_every_public_name_is_there() -> None:
+    testing = import_module("oncestream.testing")
+    assert dir(testing) == testing.__all__ == sorted(testing.__all__)
+    assert {name for name in testing.__all__ if getattr(testing, name).__name__ != name} == set()

@@ -11,24 +11,28 @@ from oncestream import Broker
 from oncestream.storage.reading import LogReader
 from oncestream.verify.torture import run_torture
 from oncestream.verify.torture_cluster import Apache, Embedded, Given, Victim
+from oncestream.verify.torture_plan import BROKER, EMBEDDED_PACE
 from oncestream.verify.torture_report import TortureReport
 from tests.cli.in_process import Cli
 
 SEED = 7
+SEED_OF_EVERY_FAULT = 214  # at least twice within two minutes
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def torture(victim: Victim, folder: Path, duration_s: float) -> TortureReport:
-    return run_torture(victim, folder, seed=SEED, duration_s=duration_s, spark=False)
+def torture(victim: Victim, folder: Path, duration_s: float, seed: int = SEED) -> TortureReport:
+    return run_torture(victim, folder, seed=seed, duration_s=duration_s, spark=False)
 
 
-def test_the_embedded_broker_comes_through(tmp_path: Path) -> None:
-    found = torture(Embedded(tmp_path), tmp_path, 30)
+def test_the_embedded_broker_comes_through_two_minutes_of_every_fault(tmp_path: Path) -> None:
+    found = torture(Embedded(tmp_path), tmp_path, 120, SEED_OF_EVERY_FAULT)
     assert found.ok, found.text()
     assert found.efforts.kills > 3
     assert found.efforts.freezes > 3
     assert found.efforts.requests_hit > 10
+    met = {fault.name for fault in found.timeline.faults}
+    assert {f"{kind} {BROKER}" for kind in EMBEDDED_PACE.kinds} <= met
     assert found.report.figures.committed > 20
     assert found.report.unchecked == ()
     assert found.audits["copiers"].inputs == found.audits["copiers"].outputs > 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.errors import ProcessNotThere
-from oncestream.testing.faults import Fault, FaultKind
+from oncestream.errors import BrokerFailed, ProcessNotThere
+from oncestream.testing.disk import DiskFaults
+from oncestream.testing.faults import Fault, FaultKind, kill
 from oncestream.verify.anomalies import Anomaly
 from oncestream.verify.audit_report import AuditReport, Problem
 from oncestream.verify.final_log import number_of
@@ -21,8 +23,9 @@ from oncestream.verify.history import History, HistoryWriter, Kind, Phase, Recor
 from oncestream.verify.report import Report
 from oncestream.verify.timeline import Timeline
 from oncestream.verify.torture_clients import LIFE_OVER, Role, Task
+from oncestream.verify.torture_cluster import Embedded
 from oncestream.verify.torture_copier import copies_of
-from oncestream.verify.torture_lanes import Lane
+from oncestream.verify.torture_lanes import Lane, disk_faults_of
 from oncestream.verify.torture_live import LiveCounts
 from oncestream.verify.torture_lives import Lives
 from oncestream.verify.torture_numbers import (
@@ -35,10 +38,20 @@ from oncestream.verify.torture_numbers import (
     copy_number,
     input_number,
 )
-from oncestream.verify.torture_plan import BROKER, EMBEDDED_PACE, NETWORK, PIPELINE, plan_of
+from oncestream.verify.torture_plan import (
+    APACHE_PACE,
+    BROKER,
+    EMBEDDED_PACE,
+    KILL_OR_FREEZE,
+    NETWORK,
+    PIPELINE,
+    Pace,
+    plan_of,
+)
 from oncestream.verify.torture_report import Efforts, TortureReport, findings_of
 
 TIMEOUT_S = 60
+DISK = (FaultKind.DISK_FULL, FaultKind.SLOW_DISK, FaultKind.DISK_ERROR)
 NAMES = st.tuples(st.integers(0, CLIENTS_MAX - 1), st.integers(0, LIVES_MAX), st.integers(0, COUNT_MAX))
 TRIES = st.tuples(st.integers(0, COPIERS_MAX - 1), st.integers(0, LIVES_MAX), st.integers(0, TRIES_MAX))
 
@@ -62,14 +75,42 @@ def test_another_seed_makes_another_plan() -> None:
 
 @settings(deadline=None)
 @given(st.integers(0, 2**31))
-def test_in_the_second_half_brokers_are_frozen_but_not_killed(seed: int) -> None:
+def test_in_the_second_half_no_broker_dies(seed: int) -> None:
     faults = plan_of(seed, 600, broker=EMBEDDED_PACE, spark=False).faults[BROKER]
-    assert {fault.kind for fault in faults if fault.at_s > 300} <= {FaultKind.FREEZE}
+    late = {fault.kind for fault in faults if fault.at_s > 300}
+    assert late <= {FaultKind.FREEZE, FaultKind.CLOCK, FaultKind.DISK_FULL, FaultKind.SLOW_DISK}
 
 
 def test_in_the_first_half_brokers_are_killed() -> None:
     faults = plan_of(1, 600, broker=EMBEDDED_PACE, spark=False).faults[BROKER]
     assert len([fault for fault in faults if fault.kind is FaultKind.KILL]) > 5
+
+
+@pytest.mark.parametrize(
+    ("pace", "kinds"),
+    [
+        (EMBEDDED_PACE, {*KILL_OR_FREEZE, FaultKind.CLOCK, *DISK}),
+        (APACHE_PACE, {*KILL_OR_FREEZE}),
+    ],
+    ids=["embedded", "apache"],
+)
+def test_only_the_embedded_broker_has_its_clock_and_its_disk_spoiled(
+    pace: Pace, kinds: set[FaultKind]
+) -> None:
+    faults = plan_of(1, 1800, broker=pace, spark=False).faults
+    assert {fault.kind for fault in faults[BROKER]} == kinds
+    others = {fault.kind for name, each in faults.items() if name != BROKER for fault in each}
+    assert not others & {FaultKind.CLOCK, *DISK}
+
+
+@given(st.integers(0, 2**31), st.sampled_from(DISK))
+def test_what_goes_wrong_with_a_disk_is_drawn_from_the_seed(seed: int, kind: FaultKind) -> None:
+    fault = Fault(1.0, kind, BROKER, 1.0, seed)
+    faults = disk_faults_of(fault)
+    assert faults == disk_faults_of(fault) != DiskFaults()
+    assert (faults.room_bytes is not None) == (kind is FaultKind.DISK_FULL)
+    assert bool(faults.sync_delay_ms) == (kind is FaultKind.SLOW_DISK)
+    assert bool(faults.sync_errors) == (kind is FaultKind.DISK_ERROR)
 
 
 def test_what_is_not_there_or_not_ours_meets_no_fault() -> None:
@@ -206,6 +247,19 @@ def test_a_lane_that_fails_says_so(tmp_path: Path) -> None:
     assert isinstance(lane.failure, ProcessNotThere)
 
 
+def test_a_broker_that_ends_by_itself_is_not_taken_for_one_that_was_killed(tmp_path: Path) -> None:
+    victim = Embedded(tmp_path)
+    victim.start()
+    victim.kill(1)
+    victim.restart(1)
+    pid = victim.pid(1)
+    kill(pid)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(BrokerFailed, match="it ended by itself"):
+        victim.kill(1)
+    victim.stop()
+
+
 # -- counts and reports ------------------------------------------------------------------------
 
 
@@ -234,7 +288,7 @@ def test_what_an_audit_finds_fails_the_run_and_is_in_all_reports(tmp_path: Path)
     findings = findings_of("pipeline", audit)
     assert findings.counts == {Anomaly.MISSING_OUTPUT: 1, Anomaly.DUPLICATE_OUTPUT: 2}
     report = Report({}, ()).with_findings(findings)
-    efforts = Efforts("nowhere", 5, 60.0, 1, 2, 3, 4, 5)
+    efforts = Efforts("nowhere", 5, 60.0, 1, 2, 3, 4, 5, 6, 7)
     found = TortureReport(efforts, report, {"pipeline": audit}, Timeline(0, 1.0, (), ()))
     assert not found.ok
     found.save(tmp_path)
@@ -244,7 +298,7 @@ def test_what_an_audit_finds_fails_the_run_and_is_in_all_reports(tmp_path: Path)
 
 
 def test_a_problem_without_an_anomaly_fails_the_run_too() -> None:
-    efforts = Efforts("nowhere", 5, 60.0, 1, 2, 3, 4, 5)
+    efforts = Efforts("nowhere", 5, 60.0, 1, 2, 3, 4, 5, 6, 7)
     clean = TortureReport(efforts, Report({}, ()), {}, Timeline(0, 1.0, (), ()))
     assert clean.ok
     stuck = TortureReport(efforts, Report({}, ()), {}, Timeline(0, 1.0, (), ()), ("the copiers did not",))

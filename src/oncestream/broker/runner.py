@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from oncestream.broker.clock import Clock
+from oncestream.broker.clock import REAL_CLOCK, Clock
 from oncestream.broker.housekeeping import Housekeeping
 from oncestream.broker.listeners import address_text, plan_listeners
 from oncestream.broker.node import Node
@@ -19,7 +19,11 @@ logger = logging.getLogger("oncestream.broker")
 
 
 async def run_broker(
-    settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[str], None], disk: Disk = REAL_DISK
+    settings: BrokerSettings,
+    stop: asyncio.Event,
+    on_ready: Callable[[str], None],
+    disk: Disk = REAL_DISK,
+    clock: Clock = REAL_CLOCK,
 ) -> None:
     """Serves from the moment `on_ready` is called with its addresses until `stop` is set; then stops cleanly."""
     plans = plan_listeners(settings)
@@ -28,7 +32,7 @@ async def run_broker(
         from oncestream.broker.security.tls import ServerTls
 
         tls = ServerTls(settings)
-    node = Node(settings, asyncio.get_running_loop(), Clock(), disk)
+    node = Node(settings, asyncio.get_running_loop(), clock, disk)
     try:
         server = Server(node, plans, tls)
     except BaseException:

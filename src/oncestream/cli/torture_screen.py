@@ -77,6 +77,8 @@ def _cells(progress: Progress) -> dict[str, str]:
         "processes": f"{done.lives:,}",
         "kills": f"{done.kills:,}",
         "freezes": f"{done.freezes:,}",
+        "clock jumps": f"{done.clock_jumps:,}",
+        "disk faults": f"{done.disk_faults:,}",
         "network faults": f"{done.network_faults:,}",
         "requests hit": f"{done.requests_hit:,}",
         "broker memory": memory or "-",

@@ -117,9 +117,7 @@ class StreamReader(_Base, SupportsTriggerAvailableNow):
             return start
         self._last_batch_s = self._clock()
         begins = dict(before.ends) | found if before.is_initial else found
-        end = StreamOffset(
-            before.cluster, ends, {one: begins[one] for one in begins if one in ends}
-        ).logged()
+        end = StreamOffset(before.cluster, ends, {one: begins[one] for one in begins if one in ends}).logged()
         if total(ranges) <= PREFETCH_RECORDS_MAX:
             self._ahead = ReadAhead(start, end, lambda: self._plan(start, end))
         return end

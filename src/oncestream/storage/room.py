@@ -45,7 +45,7 @@ class Room:
 
     def wrote(self) -> None:
         """A write went well. A small one does so now and then on a disk where larger ones find no room."""
-        if self.is_full and self._clock_ms() - self._refused_ms >= QUIET_MS:
+        if self.is_full and not 0 <= self._clock_ms() - self._refused_ms < QUIET_MS:
             self.is_full = False
             logger.warning("disk has room again folder=%s: writes are taken", self._folder)
 

@@ -8,15 +8,28 @@ if TYPE_CHECKING:
     from oncestream.testing.apache_kafka import ApacheKafka as ApacheKafka
     from oncestream.testing.broker import TestBroker as TestBroker
     from oncestream.testing.broker import running_broker as running_broker
+    from oncestream.testing.disk import DiskFaults as DiskFaults
+    from oncestream.testing.faulty_broker import FaultyBroker as FaultyBroker
     from oncestream.testing.network_faults import NetworkFault as NetworkFault
     from oncestream.testing.network_faults import random_rules as random_rules
     from oncestream.testing.proxy import FaultProxy as FaultProxy
 
-__all__ = ["ApacheKafka", "FaultProxy", "NetworkFault", "TestBroker", "random_rules", "running_broker"]
+__all__ = [
+    "ApacheKafka",
+    "DiskFaults",
+    "FaultProxy",
+    "FaultyBroker",
+    "NetworkFault",
+    "TestBroker",
+    "random_rules",
+    "running_broker",
+]
 
 _HOMES = {
     "ApacheKafka": "apache_kafka",
+    "DiskFaults": "disk",
     "FaultProxy": "proxy",
+    "FaultyBroker": "faulty_broker",
     "NetworkFault": "network_faults",
     "TestBroker": "broker",
     "random_rules": "network_faults",

@@ -42,10 +42,18 @@ def frozen(pid: int) -> Iterator[None]:
 
 
 class FaultKind(StrEnum):
-    """What can happen to a target; the last four lie between it and its clients, in a `FaultProxy`."""
+    """What can happen to a target.
+
+    The clock and the disk are those of a `FaultyBroker`; the last four lie between a target and its clients, in a
+    `FaultProxy`.
+    """
 
     KILL = "kill"
     FREEZE = "freeze"
+    CLOCK = "clock jump"
+    DISK_FULL = "disk full"
+    SLOW_DISK = "slow disk"
+    DISK_ERROR = "disk error"  # flushes fail
     PAUSE = "pause"
     CUT = "cut"
     DELAY = "delay"
@@ -53,7 +61,7 @@ class FaultKind(StrEnum):
 
     @property
     def lasts(self) -> bool:
-        """Whether it has an end: a thaw, a resume, the last delayed request, the start after a kill."""
+        """Whether it has an end: a thaw, a resume, room, the last delayed request, the start after a kill."""
         return self not in {FaultKind.CUT, FaultKind.REQUESTS}
 
 

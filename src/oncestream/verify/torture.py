@@ -34,6 +34,8 @@ from oncestream.verify.torture_plan import BROKER, NETWORK, PIPELINE, Plan, clie
 from oncestream.verify.torture_report import Efforts, TortureReport
 
 PARTITIONS: Final = 4
+# A broker whose clock jumps deletes nothing and takes what clients with a right clock write.
+TOPIC_CONFIGS: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
 LOOK_S: Final = 1.0
 DRAIN_S: Final = 180.0
 FINISH_S: Final = 90.0
@@ -113,7 +115,7 @@ class _Run:
         cluster = Cluster(ClientSettings.of(self._victim.bootstrap_servers))
         try:
             made = [self._topics.inputs, self._topics.copies, self._topics.outputs]
-            create_topics(cluster, [NewTopic(name, PARTITIONS) for name in made])
+            create_topics(cluster, [NewTopic(name, PARTITIONS, configs=TOPIC_CONFIGS) for name in made])
             self._torture()
             self._drain(cluster)
             self._tell("checking")
@@ -272,6 +274,8 @@ class _Run:
             sum(lives.count for lives in self._all_lives()),
             counts[FaultKind.KILL],
             counts[FaultKind.FREEZE],
+            counts[FaultKind.CLOCK],
+            sum(counts[kind] for kind in (FaultKind.DISK_FULL, FaultKind.SLOW_DISK, FaultKind.DISK_ERROR)),
             sum(self._network.counts.values()),
             self._network.hits,
         )

@@ -39,6 +39,8 @@ PAUSE_S_MAX: Final = 0.06
 RECORDS_MAX: Final = 12
 ABORTED_SHARE: Final = 0.2
 LEFT_OPEN_SHARE: Final = 0.003
+HALF_WAY_SHARE: Final = 0.01  # of records
+HALF_WAY_S_MAX: Final = 1.0
 SEEK_SHARE: Final = 0.005
 
 
@@ -129,6 +131,9 @@ def _write(task: Task, history: HistoryWriter, stop: threading.Event) -> None:
             for _ in range(dice.randint(1, RECORDS_MAX)):
                 count += 1
                 producer.send(dice.choice(task.places), input_number(task.number, task.life, count))
+                if dice.random() < HALF_WAY_SHARE:
+                    producer.flush()  # so that faults find transactions of which a part is written
+                    stop.wait(dice.uniform(0, HALF_WAY_S_MAX))
             chance = dice.random()
             if chance < LEFT_OPEN_SHARE:
                 producer.flush()

@@ -7,20 +7,27 @@ import threading
 from pathlib import Path
 from typing import Final, Protocol
 
-from oncestream.broker.embedded import Broker
+from oncestream.errors import BrokerFailed
 from oncestream.testing.apache_kafka import HOST, ApacheKafka, free_ports
+from oncestream.testing.clock import random_jump_ms
+from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faults import freeze, thaw
+from oncestream.testing.faulty_broker import FaultyBroker
 from oncestream.verify.torture_plan import APACHE_PACE, EMBEDDED_PACE, Pace
 
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class Victim(Protocol):
-    """A cluster; `nodes` are numbered from 1 and are ours to kill, none where it is somebody else's."""
+    """A cluster; `nodes` are numbered from 1 and are ours to kill, none where it is somebody else's.
+
+    `machine`: the only node where its clock and disk are ours too.
+    """
 
     name: str
     nodes: int
     pace: Pace | None
+    machine: FaultyBroker | None
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -32,7 +39,10 @@ class Victim(Protocol):
 
 
 class Embedded:
-    """The broker of this package, in a process of its own, on a port that it finds free after each kill."""
+    """The broker of this package, in a process of its own, on a port that it finds free after each kill.
+
+    Its log is `broker.log`, beside its data.
+    """
 
     name = "the embedded broker"
     nodes = 1
@@ -40,8 +50,9 @@ class Embedded:
 
     def __init__(self, folder: Path) -> None:
         (port,) = free_ports(1)
-        self._broker = Broker(folder / "broker", process=True, listen=f"{HOST}:{port}")
-        self._broker.log_file = folder / "broker.log"
+        self._broker = FaultyBroker(folder / "broker", listen=f"{HOST}:{port}")
+        self._broker.log_file = self._broker.log
+        self.machine: FaultyBroker | None = self._broker
         self.bootstrap_servers = f"{HOST}:{port}"
 
     def start(self) -> None:
@@ -49,6 +60,8 @@ class Embedded:
 
     def kill(self, node: int) -> None:
         assert node == 1
+        if os.waitid(os.P_PID, self._broker.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            raise BrokerFailed(folder=self._broker.settings.data, reason="it ended by itself; see broker.log")
         self._broker.kill()
 
     def restart(self, node: int) -> None:
@@ -71,6 +84,7 @@ class Apache(ApacheKafka):
         self.name = f"Apache Kafka, {nodes} {'node' if nodes == 1 else 'nodes'}"
         self.nodes = nodes
         self.pace: Pace | None = APACHE_PACE
+        self.machine: FaultyBroker | None = None
 
 
 class Given:
@@ -78,6 +92,7 @@ class Given:
 
     nodes = 0
     pace: Pace | None = None
+    machine: FaultyBroker | None = None
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -120,6 +135,24 @@ class Brokers:
             freeze(pid)
             stop.wait(seconds)
             thaw(pid)
+
+    def jump(self, seed: int, stop: threading.Event, seconds: float) -> None:
+        """The clock is wrong by minutes or hours, and right again after so many seconds."""
+        machine = self._machine()
+        machine.set_clock_ms(random_jump_ms(seed))
+        stop.wait(seconds)
+        machine.set_clock_ms(0)
+
+    def spoil_disk(self, faults: DiskFaults, stop: threading.Event, seconds: float) -> None:
+        """The disk does this wrong, and nothing after so many seconds."""
+        machine = self._machine()
+        machine.set_faults(faults)
+        stop.wait(seconds)
+        machine.set_faults(DiskFaults())
+
+    def _machine(self) -> FaultyBroker:
+        assert self.victim.machine is not None, "the clock and the disk are not ours"
+        return self.victim.machine
 
     def memory_bytes(self) -> dict[str, int]:
         """By node; none where one is down just now."""

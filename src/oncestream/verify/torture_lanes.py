@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faults import Fault, FaultKind
 from oncestream.testing.network_faults import RETRIED, NetworkFault, Trouble, random_rules
 from oncestream.testing.proxy import FaultProxy
@@ -24,6 +26,9 @@ RULES_EACH: Final = 6
 RULES_WITHIN: Final = 8
 JOIN_S: Final = 300.0
 REPLACED_OF: Final = 4  # freezes, all but one
+ROOM_BYTES_MAX: Final = 8 * 1024
+SLOW_MS: Final = (50, 500)
+DISK_PLACES: Final = ("*", "*", "*/torture-*", "*/__transaction_state-*", "*/__consumer_offsets-*")
 DELAYED: Final = (ApiKey.END_TXN, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.FIND_COORDINATOR)
 TROUBLES: Final = (
     Trouble.FAIL,
@@ -153,10 +158,18 @@ class BrokerLane(Lane):
 
     def do(self, fault: Fault) -> None:
         node = 1 + fault.seed % self._brokers.victim.nodes
-        if fault.kind is FaultKind.KILL:
-            self._brokers.kill(node, self.stop, fault.lasts_s)
-        else:
-            self._brokers.freeze(node, self.stop, fault.lasts_s)
+        match fault.kind:
+            case FaultKind.KILL:
+                self._brokers.kill(node, self.stop, fault.lasts_s)
+            case FaultKind.FREEZE:
+                self._brokers.freeze(node, self.stop, fault.lasts_s)
+            case FaultKind.CLOCK:
+                self._brokers.jump(fault.seed, self.stop, fault.lasts_s)
+            case FaultKind.DISK_ERROR:
+                self._brokers.spoil_disk(disk_faults_of(fault), self.stop, fault.lasts_s)
+                self._brokers.kill(node, self.stop, 0.0)  # a failed flush is final until a restart
+            case _:
+                self._brokers.spoil_disk(disk_faults_of(fault), self.stop, fault.lasts_s)
 
 
 class NetworkLane(Lane):
@@ -196,3 +209,16 @@ class NetworkLane(Lane):
             seed, 1, within=RULES_WITHIN, apis=[ApiKey.FIND_COORDINATOR], troubles=COORDINATOR_TROUBLES
         )
         self._rules += self._proxy.add_all(rules)
+
+
+def disk_faults_of(fault: Fault) -> DiskFaults:
+    """What the seed of a fault of the disk makes of it: where, how slow, how much room is left before."""
+    dice = random.Random(fault.seed)  # noqa: S311 - to be repeated, not to be secret
+    where = dice.choice(DISK_PLACES)
+    match fault.kind:
+        case FaultKind.DISK_FULL:
+            return DiskFaults(room_bytes=dice.randrange(ROOM_BYTES_MAX), full_paths=where)
+        case FaultKind.SLOW_DISK:
+            return DiskFaults(sync_delay_ms=dice.randint(*SLOW_MS))
+        case _:
+            return DiskFaults(sync_errors=where)

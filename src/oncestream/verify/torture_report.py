@@ -38,6 +38,8 @@ class Efforts:
     lives: int
     kills: int
     freezes: int
+    clock_jumps: int
+    disk_faults: int
     network_faults: int
     requests_hit: int
 
@@ -89,6 +91,7 @@ class TortureReport:
         yield f"{done.cluster}, seed {done.seed}, {done.seconds:.0f} s"
         yield (
             f"{done.lives} processes started, {done.kills} kills, {done.freezes} freezes,"
+            f" {done.clock_jumps} clock jumps, {done.disk_faults} disk faults,"
             f" {done.network_faults} network faults that met {done.requests_hit} requests"
         )
         for name, audit in self.audits.items():

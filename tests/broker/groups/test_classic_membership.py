@@ -9,6 +9,8 @@ import pytest
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from tests.broker.groups.kit import SUBSCRIBED_TO_T, World
 
+JUMP_MS = 6 * 3_600_000
+
 
 @pytest.fixture
 def world() -> World:
@@ -187,6 +189,17 @@ def test_a_member_not_heard_of_for_its_session_timeout_is_out(world: World) -> N
     assert list(world.group().members) == [leader]
     assert world.heartbeat(leader, 2) == ErrorCode.REBALANCE_IN_PROGRESS
     assert world.heartbeat(follower, 2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("jump_ms", [-JUMP_MS, JUMP_MS], ids=["back", "forward"])
+def test_a_clock_that_is_set_makes_no_session_longer_or_shorter(world: World, jump_ms: int) -> None:
+    leader, follower = world.stable_group(None, None)
+    world.clock.wrong_by_ms = jump_ms
+    world.advance(6_000)
+    assert world.heartbeat(leader, 2) == ErrorCode.NONE
+    assert list(world.group().members) == [leader, follower]
+    world.advance(4_000)
+    assert list(world.group().members) == [leader]
 
 
 def test_the_last_member_that_expires_leaves_an_empty_group(world: World) -> None:

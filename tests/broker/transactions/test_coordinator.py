@@ -47,6 +47,7 @@ from oncestream.wire.messages.write_txn_markers import (
 from tests.broker.transactions.world import TOPIC, World
 
 NONE = ErrorCode.NONE
+JUMP_MS = 6 * 3_600_000
 
 
 @pytest.fixture(params=list(Durability))
@@ -389,6 +390,33 @@ def test_the_timeout_counts_from_the_start_of_the_transaction_and_across_restart
     world.wait(1_999)
     assert state_of(world).state is State.ONGOING
     world.wait(1)
+    assert state_of(world).state is State.COMPLETE_ABORT
+
+
+@pytest.mark.parametrize("jump_ms", [-JUMP_MS, JUMP_MS], ids=["back", "forward"])
+def test_a_clock_that_is_set_makes_no_transaction_longer_or_shorter(world: World, jump_ms: int) -> None:
+    client = ready(world, timeout_ms=5_000)
+    client.produce(b"slow")
+    world.clock.wrong_by_ms = jump_ms
+    world.wait(4_999)
+    assert state_of(world).state is State.ONGOING
+    world.wait(1)
+    assert state_of(world).state is State.COMPLETE_ABORT
+    assert client.init() is NONE
+    client.produce(b"next")
+    world.clock.wrong_by_ms = 0
+    world.wait(4_999)
+    assert client.end() is NONE
+
+
+def test_a_clock_that_is_set_back_over_a_restart_keeps_a_transaction_open_for_its_timeout_at_most(
+    world: World,
+) -> None:
+    client = ready(world, timeout_ms=5_000)
+    client.produce(b"open")
+    world.clock.wrong_by_ms = -JUMP_MS
+    world.kill()
+    world.wait(5_000)
     assert state_of(world).state is State.COMPLETE_ABORT
 
 

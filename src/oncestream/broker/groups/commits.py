@@ -64,7 +64,7 @@ def commit(
         group = coordinator.group(who.group_id)
         if isinstance(group, ClassicGroup):
             _check(group, who, transactional=False)
-            _keep_alive(group, who, step)
+            _keep_alive(group, who)
         elif group is not None:
             commits = _check_consumer(coordinator, group, who, commits, version)
         elif who.generation >= 0:
@@ -166,11 +166,11 @@ def _check_consumer(
     return fine
 
 
-def _keep_alive(group: ClassicGroup, who: Committer, step: Step) -> None:
+def _keep_alive(group: ClassicGroup, who: Committer) -> None:
     """A commit is a sign of life."""
     member = group.members.get(who.member_id)
     if member is not None and group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
-        rebalance.start_session(group, member, step)
+        rebalance.start_session(group, member)
 
 
 def _write(

@@ -68,11 +68,11 @@ class ConsumerProtocol:
         """Every group looks at its topics again, with its next heartbeat."""
         self._topics_version += 1
 
-    def loaded(self, step: Step) -> None:
+    def loaded(self) -> None:
         for group in self._groups.values():
             for member in group.members.values():
-                self._start_session(group.id, member.id, step)
-                self._watch_revocation(group.id, member, step)
+                self._start_session(group.id, member.id)
+                self._watch_revocation(group.id, member)
 
     # -- heartbeats ---------------------------------------------------------------------------
 
@@ -100,8 +100,8 @@ class ConsumerProtocol:
         after = reconcile(member, draft.target_epoch, target, group.owners, beat.owned)
         if after != member:
             step.write(records.current_record(group.id, after))
-            self._watch_revocation(group.id, after, step)
-        self._start_session(group.id, member.id, step)
+            self._watch_revocation(group.id, after)
+        self._start_session(group.id, member.id)
         return ConsumerGroupHeartbeatResponse(
             member_id=after.id,
             member_epoch=after.epoch,
@@ -190,14 +190,14 @@ class ConsumerProtocol:
 
     # -- timeouts -----------------------------------------------------------------------------
 
-    def _start_session(self, group_id: str, member_id: str, step: Step) -> None:
+    def _start_session(self, group_id: str, member_id: str) -> None:
         self._timers.set(
             TimerKey(group_id, "session", member_id),
-            step.now_ms + self._settings.consumer_group_session_timeout_ms,
+            self._settings.consumer_group_session_timeout_ms,
             lambda step: self._expire(group_id, member_id, None, step),
         )
 
-    def _watch_revocation(self, group_id: str, member: ConsumerMember, step: Step) -> None:
+    def _watch_revocation(self, group_id: str, member: ConsumerMember) -> None:
         """A member that has to give partitions up has its rebalance timeout for it."""
         key = TimerKey(group_id, "rebalance", member.id)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -205,7 +205,7 @@ class ConsumerProtocol:
             return
         self._timers.set(
             key,
-            step.now_ms + member.rebalance_timeout_ms,
+            member.rebalance_timeout_ms,
             lambda step: self._expire(group_id, member.id, member.epoch, step),
         )
 

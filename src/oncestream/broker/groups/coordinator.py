@@ -113,10 +113,9 @@ class GroupCoordinator:
         group = self._live.get(request.group_id)
         if group is None:
             return HeartbeatResponse(error_code=_no_group(request.group_id))
-        step = Step(self.runner.now_ms())
         return HeartbeatResponse(
             error_code=membership.heartbeat(
-                group, request.member_id, request.group_instance_id, request.generation_id, step
+                group, request.member_id, request.group_instance_id, request.generation_id
             )
         )
 
@@ -246,18 +245,18 @@ class GroupCoordinator:
             assert isinstance(group, ClassicGroup)
             self._live[group_id] = group
             for member in group.members.values():
-                rebalance.start_session(group, member, step)
+                rebalance.start_session(group, member)
             if len(group.members) > self.settings.group_size_max:
                 rebalance.prepare(group, step)
-        self._consumers.loaded(step)
-        self._expire_later(step)
+        self._consumers.loaded()
+        self._expire_later()
 
-    def _expire_later(self, step: Step) -> None:
-        def run(step: Step) -> None:
+    def _expire_later(self) -> None:
+        def run(_: Step) -> None:
             self.expire()
-            self._expire_later(step)
+            self._expire_later()
 
-        self.runner.timers.set(_EXPIRY, step.now_ms + EXPIRY_INTERVAL_MS, run)
+        self.runner.timers.set(_EXPIRY, EXPIRY_INTERVAL_MS, run)
 
 
 def _leave(group: ClassicGroup, leaving: list[MemberIdentity], later: Later, step: Step) -> None:

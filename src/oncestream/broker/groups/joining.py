@@ -88,7 +88,7 @@ def _join_new(group: ClassicGroup, join: Join, step: Step) -> None:
         group.pending_joins.add(new_id)
         group.timers.set(
             TimerKey(group.id, "session", new_id),
-            step.now_ms + request.session_timeout_ms,
+            request.session_timeout_ms,
             lambda step: rebalance.expire_session(group, new_id, step),
         )
         _refuse(join, ErrorCode.MEMBER_ID_REQUIRED, step, member_id=new_id)
@@ -120,7 +120,7 @@ def _add(group: ClassicGroup, join: Join, member_id: str, step: Step) -> None:
         group.new_member_came = True
     group.add(member, request.protocol_type)
     # It does not know its id yet, so no heartbeat can come; but it must not wait forever either.
-    rebalance.start_session(group, member, step, NEW_MEMBER_TIMEOUT_MS)
+    rebalance.start_session(group, member, NEW_MEMBER_TIMEOUT_MS)
     rebalance.rebalance_or_complete(group, step)
 
 
@@ -162,7 +162,7 @@ def _replace_static(group: ClassicGroup, join: Join, old_id: str, new_id: str, s
     """A static member came back as a new process. In a stable group that costs no rebalance."""
     old_leader = group.leader_id
     member = group.replace_static(old_id, new_id, step)
-    rebalance.start_session(group, member, step)
+    rebalance.start_session(group, member)
     _update(group, member, join, step)
     if group.state is ClassicState.STABLE and group.select_protocol() == group.protocol:
         assignments = {m.id: m.assignment for m in group.members.values()}

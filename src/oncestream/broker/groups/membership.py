@@ -75,16 +75,14 @@ def _assigned(
         group.move_to(ClassicState.STABLE, step.now_ms)
 
 
-def heartbeat(
-    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, step: Step
-) -> ErrorCode:
+def heartbeat(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
     try:
         group.check_member(member_id, instance_id)
     except KafkaError as error:
         return error.code
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    rebalance.start_session(group, group.members[member_id], step)
+    rebalance.start_session(group, group.members[member_id])
     preparing = group.state is ClassicState.PREPARING_REBALANCE
     return ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
 

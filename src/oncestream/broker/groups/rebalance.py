@@ -46,11 +46,11 @@ def prepare(group: ClassicGroup, step: Step) -> None:
     group.move_to(ClassicState.PREPARING_REBALANCE, step.now_ms)
     if first:
         delay_ms = group.settings.group_initial_rebalance_delay_ms
-        _wait_for_first_members(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), step)
+        _wait_for_first_members(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
     elif group.all_joined:
         complete_join(group, step)
     else:
-        _end_join_after(group, group.rebalance_timeout_ms, step)
+        _end_join_after(group, group.rebalance_timeout_ms)
 
 
 def complete_join(group: ClassicGroup, step: Step) -> None:
@@ -63,7 +63,7 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
         return
     if not group.elect_joined_leader() and group.members:
         # Only static members are left and none is back: wait until one is, or their sessions end.
-        _end_join_after(group, group.rebalance_timeout_ms, step)
+        _end_join_after(group, group.rebalance_timeout_ms)
         return
     group.next_generation(step.now_ms)
     if group.is_empty:
@@ -73,13 +73,13 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
         if member.joining is not None:
             step.answer(member.joining, joined(group, member.id))
             member.joining = None
-        start_session(group, member, step)
+        start_session(group, member)
         member.is_new = False
         group.pending_syncs.add(member.id)
     generation = group.generation
     group.timers.set(
         TimerKey(group.id, "sync"),
-        step.now_ms + group.rebalance_timeout_ms,
+        group.rebalance_timeout_ms,
         lambda step: _expire_sync(group, generation, step),
     )
 
@@ -113,17 +113,15 @@ def hand_out(group: ClassicGroup, assignments: Mapping[str, bytes], code: ErrorC
         )
         step.answer(member.syncing, answer)
         member.syncing = None
-        start_session(group, member, step)
+        start_session(group, member)
 
 
-def start_session(
-    group: ClassicGroup, member: ClassicMember, step: Step, timeout_ms: int | None = None
-) -> None:
+def start_session(group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
     """The member must be heard of again before its session timeout."""
     member_id = member.id
     group.timers.set(
         TimerKey(group.id, "session", member_id),
-        step.now_ms + (member.session_timeout_ms if timeout_ms is None else timeout_ms),
+        member.session_timeout_ms if timeout_ms is None else timeout_ms,
         lambda step: expire_session(group, member_id, step),
     )
 
@@ -154,10 +152,10 @@ def _expire_sync(group: ClassicGroup, generation: int, step: Step) -> None:
     prepare(group, step)
 
 
-def _wait_for_first_members(group: ClassicGroup, delay_ms: int, left_ms: int, step: Step) -> None:
+def _wait_for_first_members(group: ClassicGroup, delay_ms: int, left_ms: int) -> None:
     group.timers.set(
         TimerKey(group.id, "join"),
-        step.now_ms + delay_ms,
+        delay_ms,
         lambda step: _end_first_wait(group, delay_ms, left_ms, step),
     )
 
@@ -166,12 +164,12 @@ def _end_first_wait(group: ClassicGroup, delay_ms: int, left_ms: int, step: Step
     if group.new_member_came and left_ms:
         group.new_member_came = False
         longer_ms = min(group.settings.group_initial_rebalance_delay_ms, left_ms)
-        _wait_for_first_members(group, longer_ms, max(left_ms - delay_ms, 0), step)
+        _wait_for_first_members(group, longer_ms, max(left_ms - delay_ms, 0))
     else:
         complete_join(group, step)
 
 
-def _end_join_after(group: ClassicGroup, timeout_ms: int, step: Step) -> None:
+def _end_join_after(group: ClassicGroup, timeout_ms: int) -> None:
     key = TimerKey(group.id, "join")
     # At least one: it may have to be waited for again and again.
-    group.timers.set(key, step.now_ms + max(timeout_ms, 1), lambda step: complete_join(group, step))
+    group.timers.set(key, max(timeout_ms, 1), lambda step: complete_join(group, step))

@@ -47,7 +47,7 @@ class Runner:
     """Between the groups, which do no I/O, and the log, the clock and the event loop."""
 
     def __init__(self, state: Replayer, log: GroupLog, clock: Clock, scheduler: Scheduler) -> None:
-        self.timers = Timers()
+        self.timers = Timers(clock)
         self._state = state
         self._log = log
         self._clock = clock
@@ -96,7 +96,7 @@ class Runner:
 
     def tick(self) -> None:
         """Runs what is due."""
-        while (due := self.timers.pop_due(self._clock.now_ms())) is not None:
+        while (due := self.timers.pop_due()) is not None:
             key, action = due
             self.run(key.group_id, action)
         self.arm()
@@ -109,7 +109,7 @@ class Runner:
                 return  # too early does no harm: then nothing is due
             self._alarm.cancel()
         if due_ms is not None:
-            delay_ms = max(due_ms - self._clock.now_ms(), 0)
+            delay_ms = max(due_ms - self._clock.elapsed_ms(), 0)
             self._alarm, self._alarm_ms = self._scheduler.call_later(delay_ms / 1000, self._ring), due_ms
 
     def close(self) -> None:

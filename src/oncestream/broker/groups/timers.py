@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
+from oncestream.broker.clock import Clock
 from oncestream.broker.groups.step import Step
 
 
@@ -23,14 +24,16 @@ class _Timer(NamedTuple):
 
 
 class Timers:
-    """The heap may hold stale entries; the dictionary is what counts."""
+    """Clocks that are set do not move them. The heap may hold stale entries; the dictionary is what counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._timers: dict[TimerKey, _Timer] = {}
         self._heap: list[tuple[int, TimerKey]] = []
         self._queued: dict[TimerKey, int] = {}  # earliest due time under which a key lies in the heap
 
-    def set(self, key: TimerKey, due_ms: int, action: Callable[[Step], None]) -> None:
+    def set(self, key: TimerKey, delay_ms: int, action: Callable[[Step], None]) -> None:
+        due_ms = self._clock.elapsed_ms() + delay_ms
         self._timers[key] = _Timer(due_ms, action)
         self._queue(key, due_ms)
 
@@ -42,11 +45,12 @@ class Timers:
 
     @property
     def next_due_ms(self) -> int | None:
-        """No later than the next deadline; it may be earlier, then nothing is due yet."""
+        """By `elapsed_ms`. No later than the next deadline; it may be earlier, then nothing is due yet."""
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now_ms: int) -> tuple[TimerKey, Callable[[Step], None]] | None:
+    def pop_due(self) -> tuple[TimerKey, Callable[[Step], None]] | None:
         """The next action whose time has come, with its key; it is no longer set then."""
+        now_ms = self._clock.elapsed_ms()
         while self._heap and self._heap[0][0] <= now_ms:
             due_ms, key = heapq.heappop(self._heap)
             if self._queued.get(key) == due_ms:

@@ -127,7 +127,7 @@ class TransactionCoordinator:
         if joined is not txn:
             self.ledger.put(joined)
             if txn.state is not State.ONGOING:
-                self.timeouts.watch(transactional_id, joined.due_ms)
+                self.timeouts.watch(transactional_id, joined.timeout_ms)
         return joined
 
     def verify(self, transactional_id: str, producer: Producer) -> frozenset[TopicPartition]:
@@ -243,29 +243,27 @@ class TransactionCoordinator:
 
     # -- time ---------------------------------------------------------------------------------
 
-    def _on_due(self, transactional_id: str, now_ms: int) -> int | None:
+    def _on_due(self, transactional_id: str) -> int | None:
         """Gives up a transaction that takes too long; whoever wrote in it is fenced."""
         txn = self.states.get(transactional_id)
         if txn is None or txn.state is not State.ONGOING:
             return None
-        if txn.due_ms > now_ms:
-            return txn.due_ms
         if transactional_id in self._flushing:
-            return now_ms + BUSY_MS
+            return BUSY_MS
         try:
             self._adopt(transactional_id)
             fenced = fence(
                 self._find(transactional_id),
-                now_ms,
+                self._clock.now_ms(),
                 server_version=self._node.transaction_version,
                 new_producer_id=self._node.new_producer_id,
             )
         except KafkaError:
-            return now_ms + BUSY_MS
+            return BUSY_MS
 
         def told(outcome: Transaction | KafkaError) -> None:
             if isinstance(outcome, KafkaError):
-                self.timeouts.watch(transactional_id, now_ms + BUSY_MS)
+                self.timeouts.watch(transactional_id, BUSY_MS)
                 return
             logger.info(
                 "transaction timed out transactional_id=%s producer_id=%d epoch=%d timeout_ms=%d",
@@ -280,7 +278,9 @@ class TransactionCoordinator:
     def _recover(self) -> None:
         for txn in self.states.busy():
             if txn.state is State.ONGOING:
-                self.timeouts.watch(txn.id, txn.due_ms)
+                # Where the clock was set back meanwhile: no more than all of its time.
+                left_ms = min(txn.due_ms - self._clock.now_ms(), txn.timeout_ms)
+                self.timeouts.watch(txn.id, max(left_ms, 0))
                 continue
             logger.info("transaction is carried out transactional_id=%s state=%s", txn.id, txn.state.label)
             self._carry_out.start(txn, owed(self._node, txn))
