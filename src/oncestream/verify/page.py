@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 
 from oncestream.verify.anomalies import Anomaly, Found
-from oncestream.verify.plot import DASHES, Line, plot
+from oncestream.verify.plot import DASHES, OPACITY_MAX, Line, plot
 from oncestream.verify.report import Report
 from oncestream.verify.timeline import Timeline
 
@@ -30,7 +30,7 @@ svg { width: 100%; height: auto; } svg text { font: 11px system-ui, sans-serif; 
 svg .grid { stroke: var(--rule); } svg .line { fill: none; stroke-width: 1.8; }
 .line0, .key0 { stroke: var(--a); } .line1, .key1 { stroke: var(--b); }
 .line2, .key2 { stroke: var(--c); } .line3, .key3 { stroke: var(--d); }
-svg .fault { fill: var(--band); fill-opacity: .28; } svg .moment { fill: var(--band); }
+svg .fault { fill: var(--band); } svg .moment { fill: var(--band); }
 svg .fault-name { fill: var(--ink); }
 svg .mark line { stroke: var(--bad); } svg .mark path { fill: var(--bad); }
 .legend { display: flex; flex-wrap: wrap; gap: 0 1.25rem; font-size: .85rem; color: var(--soft); }
@@ -80,13 +80,12 @@ def _plots(report: Report, timeline: Timeline) -> Iterator[str]:
         if found.time_ns is not None and found.anomaly not in report.allowed:
             marks.setdefault(found.anomaly.value, []).append(timeline.second_of(found.time_ns))
     middles = [(number + 0.5) * timeline.bin_s for number in range(len(timeline.sent))]
-    rates = [
-        Line("acknowledged", list(zip(middles, timeline.sent, strict=True))),
-        Line("polled", list(zip(middles, timeline.polled, strict=True))),
-    ]
-    yield "<h2>Throughput</h2>"
-    yield _legend(rates, faults=bool(timeline.faults), anomalies=bool(marks))
-    yield plot(rates, length_s=timeline.length_s, unit="records/s", faults=timeline.faults, marks=marks)
+    # A plot each: a reader that starts again polls a hundred times what is written meanwhile.
+    for name, amounts in (("Acknowledged", timeline.sent), ("Polled", timeline.polled)):
+        rate = [Line(name.lower(), list(zip(middles, amounts, strict=True)))]
+        yield f"<h2>{name}</h2>"
+        yield _legend(rate, faults=bool(timeline.faults), anomalies=bool(marks))
+        yield plot(rate, length_s=timeline.length_s, unit="records/s", faults=timeline.faults, marks=marks)
     if timeline.memory:
         sizes = [
             Line(name, [(second, size / MEBI) for second, size in samples])
@@ -106,7 +105,8 @@ def _legend(lines: list[Line], *, faults: bool, anomalies: bool) -> str:
     ]
     if faults:
         keys.append(
-            '<span><svg viewBox="0 0 32 10"><rect class="fault" width="32" height="10"/></svg> fault</span>'
+            f'<span><svg viewBox="0 0 32 10"><rect class="fault" fill-opacity="{OPACITY_MAX}" width="32"'
+            ' height="10"/></svg> fault</span>'
         )
     if anomalies:
         keys.append(

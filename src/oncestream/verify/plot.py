@@ -18,6 +18,10 @@ BOTTOM: Final = 30
 CHAR_WIDTH: Final = 6.2
 LABEL_ROWS: Final = 3
 TICKS: Final = 5
+# Of one band: the more there are, the paler, so that many at once still let the lines be seen.
+OPACITY_MAX: Final = 0.28
+OPACITY_MIN: Final = 0.03
+OPACITY_SUM: Final = 20
 DASHES: Final = ("", "6 3", "2 3", "8 3 2 3")
 
 
@@ -82,6 +86,7 @@ def _bands(faults: Sequence[Fault], scale: _Scale) -> Iterator[str]:
     """Labels in three rows; one that would lie over another is left to the tooltip."""
     free = [0.0] * LABEL_ROWS
     height = HEIGHT - TOP - BOTTOM
+    opacity = max(OPACITY_MIN, min(OPACITY_MAX, OPACITY_SUM / max(len(faults), 1)))
     for fault in faults:
         left, right = scale.x(fault.start_s), scale.x(fault.end_s)
         lasted = f"{fault.start_s:.1f} s" + (
@@ -90,9 +95,15 @@ def _bands(faults: Sequence[Fault], scale: _Scale) -> Iterator[str]:
         title = f"<title>{escape(fault.name)}, {lasted}</title>"
         if fault.end_s > fault.start_s:
             width = f"{max(right - left, 1.5):.1f}"
-            yield f'<rect class="fault" x="{left}" y="{TOP}" width="{width}" height="{height}">{title}</rect>'
+            yield (
+                f'<rect class="fault" fill-opacity="{opacity:.3f}" x="{left}" y="{TOP}" width="{width}"'
+                f' height="{height}">{title}</rect>'
+            )
         else:
-            yield f'<rect class="moment" x="{left}" y="{TOP}" width="2" height="{height}">{title}</rect>'
+            yield (
+                f'<rect class="moment" fill-opacity="{min(1.0, 4 * opacity):.3f}" x="{left}" y="{TOP}" width="2"'
+                f' height="{height}">{title}</rect>'
+            )
         room = len(fault.name) * CHAR_WIDTH
         row = next((row for row, until in enumerate(free) if until <= left), None)
         if row is not None and left + room <= WIDTH:
