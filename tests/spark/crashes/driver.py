@@ -46,6 +46,7 @@ class Plan:
     pause_at: dict[str, str] = field(default_factory=dict)
     go: str = ""
     transaction_timeout_ms: int = 60_000
+    delivery: str = "exactly-once"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -78,6 +79,7 @@ class Run:
                 checkpoint=Path(plan.checkpoints) / job,
                 trigger="once",
                 transaction_timeout_ms=plan.transaction_timeout_ms,
+                delivery=plan.delivery,
                 on_step=self._on_step(job),
                 on_outcome=lambda outcome: self._done(job, outcome),
             )
