@@ -15,7 +15,7 @@ from oncestream.verify.torture_numbers import TRIES_MAX, copy_number
 from oncestream.verify.torture_transactions import end_after, insist
 
 POLL_S: Final = 0.2
-SIZE_MAX: Final = 60
+SIZE_MAX: Final = 200
 ABORTED_SHARE: Final = 0.15
 CALL_TIMEOUT_S: Final = 30.0
 
