@@ -13,6 +13,7 @@ from oncestream.cli.cluster import access_to
 from oncestream.cli.produce_input import Message
 from oncestream.client.settings import ClientSettings
 from oncestream.errors import CommitUnknown, OncestreamError
+from oncestream.messaging.settings import ONE_IN_FLIGHT
 
 DELIVERY_TIMEOUT_MS: Final = 60_000
 NEW_TOPIC_WAIT_MS: Final = 10_000  # then a topic that is not there is told
@@ -46,6 +47,8 @@ class Sender:
                 "transaction.timeout.ms": transaction_timeout_ms,
                 "message.timeout.ms": min(DELIVERY_TIMEOUT_MS, transaction_timeout_ms),
             }
+        elif options.get("enable.idempotence"):
+            own |= ONE_IN_FLIGHT
         access = access_to(settings)
         self._faults = access.faults()
         self._producer = access.build(Producer, self._faults, {**own, **options})

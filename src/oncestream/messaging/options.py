@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from oncestream.errors import BadSetting
 from oncestream.messaging.serializers import Deserializer, Serializer, to_bytes
+from oncestream.messaging.settings import ONE_IN_FLIGHT
 
 if TYPE_CHECKING:
     from oncestream.client.topic_partition import TopicPartition
@@ -93,6 +94,8 @@ class ProducerOptions:
         if self.transactional_id:
             config["transactional.id"] = self.transactional_id
             config["transaction.timeout.ms"] = self.transaction_timeout_ms
+        elif self.ordered:
+            config |= ONE_IN_FLIGHT
         return config
 
 

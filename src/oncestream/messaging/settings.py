@@ -48,6 +48,11 @@ _SHARED: Final = re.compile(
 )
 _SECRET: Final = re.compile(r"password|secret|\.pem$|token|jaas")
 
+# For an idempotent producer without transactions. With several requests in flight librdkafka (2.16, its issue 4953)
+# takes a new epoch for all partitions when one request fails and the next come out of order: what other partitions
+# have written but not been answered yet is then written twice. In transactions such a bump aborts.
+ONE_IN_FLIGHT: Final[Mapping[str, Any]] = {"max.in.flight.requests.per.connection": 1}
+
 
 @dataclass(frozen=True, slots=True)
 class Access:

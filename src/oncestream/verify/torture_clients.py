@@ -22,6 +22,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from oncestream.client.topic_partition import TopicPartition
+from oncestream.messaging.settings import ONE_IN_FLIGHT
 from oncestream.verify.history import HistoryWriter
 from oncestream.verify.recorder import RecordedConsumer, RecordedProducer
 from oncestream.verify.torture_copier import copy
@@ -151,7 +152,7 @@ def _write(task: Task, history: HistoryWriter, stop: threading.Event) -> None:
 def _send(task: Task, history: HistoryWriter, stop: threading.Event) -> None:
     dice = _dice(task)
     count = 0
-    producer = RecordedProducer(history, task.process, _settings(task))
+    producer = RecordedProducer(history, task.process, {**_settings(task), **ONE_IN_FLIGHT})
     while not stop.wait(dice.uniform(0, PAUSE_S_MAX)) and count + RECORDS_MAX < COUNT_MAX:
         for _ in range(dice.randint(1, RECORDS_MAX)):
             count += 1
