@@ -23,11 +23,15 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka  # noqa: F401
 
-import hypothesis  # noqa: F401 - here, so that no garbage of a test is collected while it is parsed
+import hypothesis  # here, so that no garbage of a test is collected while it is parsed
 
 CANNOT_RUN_HERE = "cannot run here: "
 REASON_CHARACTERS_MAX = 200
 PASSWORDS = {name: f"{name}-secret" for name in ("admin", "alice", "bob", "carol")}
+
+# This machine may be busy: no test fails for its time.
+hypothesis.settings.register_profile("suite", deadline=None)
+hypothesis.settings.load_profile("suite")
 
 # Brokers of many tests live in one process, and their clients too: more files than the usual limit of 1024.
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)

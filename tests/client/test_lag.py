@@ -193,7 +193,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, start=st.floats(0, 1))
 def test_lag_is_what_a_reader_of_committed_data_would_get(
     embedded_cluster: Cluster, steps: list[tuple[str, int]], start: float

@@ -95,7 +95,7 @@ def logs(draw: st.DrawFn) -> Log:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(logs(), st.booleans())
 def test_every_visible_record_comes_out_as_the_slow_path_reads_it(log: Log, headers: bool) -> None:
     decoded = decode_batches(log.data, start_offset=0, aborted=log.aborted, headers=headers)
@@ -107,7 +107,7 @@ def test_every_visible_record_comes_out_as_the_slow_path_reads_it(log: Log, head
     assert all(record.offset < last_batch_end for record in log.visible)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(logs())
 def test_read_uncommitted_shows_aborted_records_too(log: Log) -> None:
     decoded = decode_batches(
@@ -116,7 +116,7 @@ def test_read_uncommitted_shows_aborted_records_too(log: Log) -> None:
     assert rows_of(decoded.batch) == shown(log.visible)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(logs(), st.data())
 def test_start_and_end_cut_inside_batches(log: Log, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, log.end + 2))
@@ -126,7 +126,7 @@ def test_start_and_end_cut_inside_batches(log: Log, data: st.DataObject) -> None
     assert decoded.next_offset >= start
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(logs(), st.data())
 def test_a_cut_off_last_batch_is_left_for_the_next_fetch(log: Log, data: st.DataObject) -> None:
     size = data.draw(st.integers(0, len(log.data)))
@@ -219,7 +219,7 @@ def test_every_flipped_byte_is_corrupt(codec: Codec) -> None:
         assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(contents, min_size=1, max_size=60), st.data())
 def test_records_that_do_not_hold_together_are_corrupt_or_read_as_the_slow_path_does(
     drawn: list[tuple[int, bytes | None, bytes | None, tuple[Header, ...]]], data: st.DataObject

@@ -49,7 +49,7 @@ def encode(batch: pa.RecordBatch, **settings: Any) -> list[EncodedBatch]:
     return encode_batches(batch, **{"size_bytes_max": 1 << 20, "now_ms": NOW} | settings)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(contents, max_size=90), st.sampled_from(Codec), st.integers(0, 5))
 def test_a_batch_has_the_bytes_of_the_slow_path(drawn: list[Content], codec: Codec, skipped: int) -> None:
     encoded = encode(
@@ -75,7 +75,7 @@ def test_a_batch_has_the_bytes_of_the_slow_path(drawn: list[Content], codec: Cod
         assert encoded[0].rows == len(drawn)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(contents, min_size=1, max_size=60), st.integers(1, 2000))
 def test_batches_keep_to_their_size_and_hold_every_record_in_order(
     drawn: list[Content], size_bytes_max: int
@@ -91,7 +91,7 @@ def test_batches_keep_to_their_size_and_hold_every_record_in_order(
     assert [parse_header(batch.data).base_sequence for batch in encoded] == first_rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(contents, min_size=1, max_size=40))
 def test_a_records_size_is_what_it_takes_alone_in_a_batch(drawn: list[Content]) -> None:
     alone = encode(rows(drawn), size_bytes_max=1)
@@ -100,7 +100,7 @@ def test_a_records_size_is_what_it_takes_alone_in_a_batch(drawn: list[Content]) 
     assert sizes == [len(batch.data) - HEADER_SIZE for batch in alone]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(contents, min_size=1, max_size=40), st.sampled_from(Codec))
 def test_what_was_encoded_is_decoded(drawn: list[Content], codec: Codec) -> None:
     (batch,) = encode(rows(drawn), codec=codec)
@@ -196,7 +196,7 @@ def test_other_columns_are_left_out() -> None:
     assert [record.value for record in read(encode(batch))] == [b"a"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=70)), max_size=80), st.integers(1, 50))
 def test_keys_get_the_partition_the_java_producer_gives(keys: list[bytes | None], partitions: int) -> None:
     found = partition_of_keys(pa.array([b"skipped", *keys], pa.binary()).slice(1), partitions)

@@ -10,7 +10,7 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 COMPRESSING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.sampled_from(Codec), st.binary(max_size=100_000))
 def test_what_was_compressed_comes_back(codec: Codec, data: bytes) -> None:
     assert bytes(decompress(codec, compress(codec, data))) == data

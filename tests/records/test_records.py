@@ -37,7 +37,7 @@ def read_by_kafka_python(batch: bytes) -> list[Record]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(some_records(), st.sampled_from(Codec))
 def test_built_batches_read_back_equal_here_and_in_kafka_python(records: list[Record], codec: Codec) -> None:
     batch = build_batch(records, codec=codec)
@@ -49,7 +49,7 @@ def test_built_batches_read_back_equal_here_and_in_kafka_python(records: list[Re
         assert read_by_kafka_python(bytes(batch)) == records
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(some_records())
 def test_uncompressed_batches_are_byte_identical_with_kafka_python(records: list[Record]) -> None:
     theirs: Any = DefaultRecordBatchBuilder(
@@ -65,7 +65,7 @@ def test_uncompressed_batches_are_byte_identical_with_kafka_python(records: list
     assert ours == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(some_records(), st.sampled_from(Codec), st.sampled_from(Codec))
 def test_recompressing_changes_the_codec_and_nothing_else(
     records: list[Record], before: Codec, after: Codec
@@ -78,7 +78,7 @@ def test_recompressing_changes_the_codec_and_nothing_else(
     assert list(records_of(again)) == records
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(some_records(), st.sampled_from(Codec), st.data())
 def test_damaged_records_are_refused_or_read_and_nothing_else(
     records: list[Record], codec: Codec, data: st.DataObject

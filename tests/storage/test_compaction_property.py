@@ -28,14 +28,14 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(operations)
 def test_compaction_keeps_what_a_reader_of_the_whole_log_would_end_up_with(walk: list[Operation]) -> None:
     walk_and_compare(walk)
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(operations)
 def test_compaction_keeps_it_over_many_walks(walk: list[Operation]) -> None:
     walk_and_compare(walk)

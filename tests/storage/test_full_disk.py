@@ -237,7 +237,7 @@ def test_a_disk_is_controlled_by_a_file(tmp_path: Path) -> None:
         store.sync()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
         st.tuples(

@@ -183,10 +183,11 @@ class Walk(RuleBasedStateMachine):
 
 
 TestWalk = Walk.TestCase
-TestWalk.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestWalk.settings = settings(max_examples=80, stateful_step_count=30)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_long_walk() -> None:
-    deep = settings(max_examples=400, stateful_step_count=80, deadline=None)
+    deep = settings(max_examples=400, stateful_step_count=80)
     run_state_machine_as_test(Walk, settings=deep)

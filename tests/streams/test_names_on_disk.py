@@ -36,7 +36,7 @@ def test_a_trick_in_a_name_is_refused_and_touches_no_file(tmp_path: Path, name: 
 
 
 @given(name=st.text(alphabet="./\\:\0a_-\u00e9 ", max_size=12))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_name_at_all_makes_a_file_elsewhere(roomy: tuple[Cluster, Path], name: str) -> None:
     cluster, folder = roomy
     _ask_for(cluster, name)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oncestream.client.topic_partition import TopicPartition
@@ -39,6 +39,7 @@ from oncestream.verify.torture_numbers import (
     input_number,
 )
 from oncestream.verify.torture_plan import (
+    APACHE_ALONE_PACE,
     APACHE_PACE,
     BROKER,
     EMBEDDED_PACE,
@@ -59,7 +60,6 @@ TRIES = st.tuples(st.integers(0, COPIERS_MAX - 1), st.integers(0, LIVES_MAX), st
 # -- the plan ----------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**31), st.floats(10, 600))
 def test_a_seed_makes_the_same_plan_again(seed: int, duration_s: float) -> None:
     plan = plan_of(seed, duration_s, broker=EMBEDDED_PACE, spark=True)
@@ -73,7 +73,6 @@ def test_another_seed_makes_another_plan() -> None:
     assert min(plan.count for plan in plans) > 100
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**31))
 def test_in_the_second_half_no_broker_dies(seed: int) -> None:
     faults = plan_of(seed, 600, broker=EMBEDDED_PACE, spark=False).faults[BROKER]
@@ -91,8 +90,9 @@ def test_in_the_first_half_brokers_are_killed() -> None:
     [
         (EMBEDDED_PACE, {*KILL_OR_FREEZE, FaultKind.CLOCK, *DISK}),
         (APACHE_PACE, {*KILL_OR_FREEZE}),
+        (APACHE_ALONE_PACE, {FaultKind.FREEZE}),
     ],
-    ids=["embedded", "apache"],
+    ids=["embedded", "apache", "apache-alone"],
 )
 def test_only_the_embedded_broker_has_its_clock_and_its_disk_spoiled(
     pace: Pace, kinds: set[FaultKind]
@@ -122,7 +122,6 @@ def test_what_is_not_there_or_not_ours_meets_no_fault() -> None:
 # -- the numbers -------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(NAMES, NAMES, TRIES, TRIES)
 def test_a_copy_tells_what_it_copies_and_no_two_are_the_same(
     name: tuple[int, int, int],

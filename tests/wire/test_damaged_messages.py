@@ -25,7 +25,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=repr)
-@settings(max_examples=3, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=3, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_a_truncated_message_is_refused_at_every_byte(case: Case, data: st.DataObject) -> None:
     whole = encode(data.draw(message_of(case)), case.version)
@@ -38,7 +38,7 @@ def test_a_truncated_message_is_refused_at_every_byte(case: Case, data: st.DataO
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=repr)
-@settings(max_examples=4, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=4, suppress_health_check=QUIET)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_flipped_bits_give_a_message_or_a_decode_error(case: Case, data: st.DataObject, seed: int) -> None:
     flip_bits(case, data.draw(message_of(case)), seed, rounds=20)
@@ -46,7 +46,7 @@ def test_flipped_bits_give_a_message_or_a_decode_error(case: Case, data: st.Data
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ALL_CASES, ids=repr)
-@settings(max_examples=10, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=10, suppress_health_check=QUIET)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_many_flipped_bits_give_a_message_or_a_decode_error(
     case: Case, data: st.DataObject, seed: int

@@ -64,7 +64,7 @@ TOPICS = st.lists(
 
 
 @pytest.mark.parametrize("version", FetchResponse.__versions__)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(topics=TOPICS, throttle_ms=INT32, error_code=st.integers(-1, 133), session_id=INT32)
 def test_chunks_joined_are_the_frame_of_the_response(
     version: int, topics: list[FetchedTopic[FileSlice]], throttle_ms: int, error_code: int, session_id: int

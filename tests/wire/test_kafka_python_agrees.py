@@ -29,7 +29,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
-@settings(max_examples=8, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=8, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_bytes_are_those_of_kafka_python(case: Case, data: st.DataObject) -> None:
     check(case, data.draw(message_of(case)))
@@ -37,7 +37,7 @@ def test_bytes_are_those_of_kafka_python(case: Case, data: st.DataObject) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=repr)
-@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=60, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_bytes_are_those_of_kafka_python_over_many_messages(case: Case, data: st.DataObject) -> None:
     check(case, data.draw(message_of(case)))

@@ -13,7 +13,7 @@ from oncestream.testing.clock import random_jump_ms
 from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faults import freeze, thaw
 from oncestream.testing.faulty_broker import FaultyBroker
-from oncestream.verify.torture_plan import APACHE_PACE, EMBEDDED_PACE, Pace
+from oncestream.verify.torture_plan import APACHE_ALONE_PACE, APACHE_PACE, EMBEDDED_PACE, Pace
 
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -83,7 +83,7 @@ class Apache(ApacheKafka):
         super().__init__(folder / "kafka", nodes=nodes)
         self.name = f"Apache Kafka, {nodes} {'node' if nodes == 1 else 'nodes'}"
         self.nodes = nodes
-        self.pace: Pace | None = APACHE_PACE
+        self.pace: Pace | None = APACHE_PACE if nodes > 1 else APACHE_ALONE_PACE
         self.machine: FaultyBroker | None = None
 
 

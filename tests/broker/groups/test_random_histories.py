@@ -281,14 +281,12 @@ class ConsumerHistory(RuleBasedStateMachine):
 
 
 TestClassicHistory = ClassicHistory.TestCase
-TestClassicHistory.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestClassicHistory.settings = settings(max_examples=40, stateful_step_count=40)
 TestConsumerHistory = ConsumerHistory.TestCase
-TestConsumerHistory.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestConsumerHistory.settings = settings(max_examples=40, stateful_step_count=30)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("history", [ClassicHistory, ConsumerHistory])
 def test_many_long_histories(history: type[RuleBasedStateMachine]) -> None:
-    run_state_machine_as_test(
-        history, settings=settings(max_examples=600, stateful_step_count=60, deadline=None)
-    )
+    run_state_machine_as_test(history, settings=settings(max_examples=600, stateful_step_count=60))

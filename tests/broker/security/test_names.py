@@ -116,7 +116,7 @@ def test_a_topic_of_a_reserved_name_is_refused_with_a_clear_error(world: World, 
     assert deleted in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=ANYTHING)
 def test_whatever_the_name_no_file_is_made_outside_and_no_connection_lost(world: World, name: str) -> None:
     wire = world.wire

@@ -376,7 +376,6 @@ def examples(count: int, steps: int) -> settings:
     return settings(
         max_examples=count,
         stateful_step_count=steps,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         print_blob=True,
     )
