@@ -146,6 +146,7 @@ def _become(request: Request) -> NoReturn:
         os.chdir(request.cwd)
         sys.argv = list(request.argv)
         sys.path[:] = _python_path(request.env.get("PYTHONPATH", ""))
+        traceback.print_exc = print_error  # type: ignore[assignment]  # how Spark's daemon tells what ends a worker
         runpy.run_module(request.argv[0], run_name="__main__", alter_sys=True)
         exit_code = 0
     except SystemExit as end:
@@ -157,6 +158,13 @@ def _become(request: Request) -> NoReturn:
             with suppress(OSError, ValueError):
                 output.flush()
         os._exit(exit_code & 0xFF)
+
+
+def print_error() -> None:
+    """The error just caught; not that the JVM has ended first, as it does when a query stops: no one waits then."""
+    error = sys.exception()
+    if error is not None and not isinstance(error, BrokenPipeError | ConnectionResetError):
+        traceback.print_exception(error)
 
 
 def _python_path(wanted: str) -> list[str]:
