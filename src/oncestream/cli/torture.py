@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 NODES: Final = (0, 1, 3)
 SEEDS: Final = 1_000_000
-
 # A client's numbers have room for a thousand lives; it has about four a minute.
 MINUTES_MAX: Final = 200
 

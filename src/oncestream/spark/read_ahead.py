@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
@@ -15,26 +16,22 @@ class ReadAhead(Generic[T]):
     def __init__(self, start: dict[str, Any], end: dict[str, Any], read: Callable[[], T]) -> None:
         self._batch = (start, end)
         self._read = read
-        self._found: list[T] = []
-        self._error: BaseException | None = None
-        self._thread = Thread(target=self._run, name="oncestream-read-ahead", daemon=True)
-        self._thread.start()
+        self._found: Future[T] = Future()
+        # No executor: one would wait for its thread when the process ends.
+        Thread(target=self._run, name="oncestream-read-ahead", daemon=True).start()
 
     def is_of(self, start: dict[str, Any], end: dict[str, Any]) -> bool:
         return self._batch == (start, end)
 
     def wait(self) -> None:
-        self._thread.join()
+        wait([self._found])
 
     def result(self) -> T:
         """Waits for it; raises what the reading raised."""
-        self.wait()
-        if self._error is not None:
-            raise self._error
-        return self._found[0]
+        return self._found.result()
 
     def _run(self) -> None:
         try:
-            self._found.append(self._read())
+            self._found.set_result(self._read())
         except BaseException as error:
-            self._error = error
+            self._found.set_exception(error)

@@ -118,8 +118,7 @@ class StreamReader(_Base, SupportsTriggerAvailableNow):
         self._last_batch_s = self._clock()
         begins = dict(before.ends) | found if before.is_initial else found
         end = StreamOffset(before.cluster, ends, {one: begins[one] for one in begins if one in ends}).logged()
-        if total(ranges) <= PREFETCH_RECORDS_MAX:
-            self._ahead = ReadAhead(start, end, lambda: self._plan(start, end))
+        self._ahead = ReadAhead(start, end, lambda: self._plan(start, end))
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 from typing import Final
 
 from oncestream.broker.clock import Clock
+from oncestream.testing.control_file import ControlFile, put
 
 MINUTE_MS: Final = 60_000
 JUMP_MS_MAX: Final = 6 * 60 * MINUTE_MS  # so that what lasts days does not end
@@ -17,26 +17,18 @@ class FileControlledClock(Clock):
     """As far from the real wall clock as `save_offset` has put into a file; right before there is one."""
 
     def __init__(self, control: Path) -> None:
-        self._control = control
-        self._seen: tuple[int, int] | None = None
+        self._control = ControlFile(control)
         self._offset_ms = 0
 
     def now_ms(self) -> int:
-        try:
-            found = os.stat(self._control)
-        except FileNotFoundError:
-            return super().now_ms()
-        version = (found.st_ino, found.st_mtime_ns)
-        if version != self._seen:
-            self._seen, self._offset_ms = version, int(self._control.read_text())
+        if (told := self._control.news()) is not None:
+            self._offset_ms = int(told)
         return super().now_ms() + self._offset_ms
 
 
 def save_offset(control: Path, offset_ms: int) -> None:
     """For a `FileControlledClock`, which jumps at once."""
-    beside = control.with_name(control.name + ".tmp")
-    beside.write_text(str(offset_ms))
-    os.replace(beside, control)
+    put(control, str(offset_ms))
 
 
 def random_jump_ms(seed: int) -> int:

@@ -14,6 +14,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from oncestream.storage.disk import Disk
+from oncestream.testing.control_file import ControlFile, put
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,7 @@ class DiskFaults:
 
     def save(self, path: Path) -> None:
         """For a `FileControlledDisk`, which sees it from its next operation on."""
-        beside = path.with_name(path.name + ".tmp")
-        beside.write_text(json.dumps(asdict(self)))
-        os.replace(beside, path)
+        put(path, json.dumps(asdict(self)))
 
 
 class FaultyDisk(Disk):
@@ -103,18 +102,11 @@ class FileControlledDisk(FaultyDisk):
 
     def __init__(self, control: Path) -> None:
         super().__init__()
-        self._control = control
-        self._seen: tuple[int, int] | None = None
+        self._control = ControlFile(control)
 
     def _now(self) -> DiskFaults:
-        try:
-            found = os.stat(self._control)
-        except FileNotFoundError:
-            return DiskFaults()
-        version = (found.st_ino, found.st_mtime_ns)
-        if version != self._seen:
-            self._seen = version
-            self.set_faults(DiskFaults(**json.loads(self._control.read_text())))
+        if (told := self._control.news()) is not None:
+            self.set_faults(DiskFaults(**json.loads(told)))
         return self._faults
 
 
