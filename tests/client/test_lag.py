@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from oncestream.client import retry
 from oncestream.client.acls import Acl, create_acls
 from oncestream.client.admin import delete_records, delete_topics
 from oncestream.client.cluster import Cluster
@@ -22,6 +25,7 @@ from oncestream.records.compression import Codec
 from oncestream.records.records import Record, build_batch
 from oncestream.wire.acl_codes import Operation, PatternType, ResourceType
 from oncestream.wire.messages.fetch import PartitionData
+from oncestream.wire.messages.metadata import MetadataResponseTopic
 from tests.client.kit import Driver, new_name, new_topic, numbered, rows_of, values_in, wait_until, write
 from tests.conftest import Secured
 
@@ -108,6 +112,29 @@ def test_a_partition_whose_topic_is_gone_is_left_out(cluster: Cluster) -> None:
     commit_offsets(cluster, group, {TopicPartition(each, 0): Committed(0) for each in (kept, removed)})
     delete_topics(cluster, [removed])
     assert list(group_lags(cluster, group)) == [TopicPartition(kept, 0)]
+
+
+def test_a_topic_deleted_while_the_lag_is_counted_is_left_out(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, removed = new_topic(cluster), new_topic(cluster)
+    group = new_name("group")
+    commit_offsets(cluster, group, {TopicPartition(each, 0): Committed(0) for each in (kept, removed)})
+    metadata = cluster.metadata
+    lists: list[set[str | None]] = []
+
+    def delete_after_the_first_list(topics: Iterable[str] | None) -> list[MetadataResponseTopic]:
+        told = metadata(topics)
+        if topics is None:
+            lists.append({topic.name for topic in told})
+            if len(lists) == 1:
+                delete_topics(cluster, [removed])
+        return told
+
+    monkeypatch.setattr(cluster, "metadata", delete_after_the_first_list)
+    monkeypatch.setattr(retry, "UNKNOWN_TOPIC_S", 0.2)
+    assert list(group_lags(cluster, group)) == [TopicPartition(kept, 0)]
+    assert removed in lists[0]
 
 
 def test_who_may_see_offsets_but_no_records_gets_the_lag_by_offsets(secured: Secured) -> None:

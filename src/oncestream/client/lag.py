@@ -12,8 +12,9 @@ from oncestream.client.cluster import Cluster
 from oncestream.client.failures import raise_if_error, refusal
 from oncestream.client.fetching import fetch_request
 from oncestream.client.leaders import PartitionAnswer, ask_leaders
-from oncestream.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
+from oncestream.client.offsets import EARLIEST, LATEST, Committed, committed_offsets, list_offsets
 from oncestream.client.topic_partition import TopicPartition
+from oncestream.errors import UnknownTopic
 from oncestream.records.batch import HEADER_SIZE, BatchHeader, parse_header
 from oncestream.records.records import records_of
 from oncestream.wire.api import ApiKey
@@ -27,6 +28,8 @@ from oncestream.wire.messages.fetch import (
 # What one call may read, for all partitions together; what lies behind that is estimated from the offsets.
 READ_BYTES_MAX: Final = 16 * 1024 * 1024
 FETCH_BYTES_MIN: Final = 64 * 1024
+# How often a topic may be deleted under the hands of one call.
+DELETIONS_MAX: Final = 3
 # Who may see offsets but no records, or is overtaken by retention, gets the lag by offsets.
 _UNREADABLE: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OFFSET_OUT_OF_RANGE})
 
@@ -55,6 +58,17 @@ def group_lags(
     Offsets of a transaction that has not ended do not count yet.
     """
     committed = committed_offsets(cluster, group, stable=False)
+    for _ in range(DELETIONS_MAX):
+        try:
+            return _lags(cluster, committed, read_bytes_max)
+        except UnknownTopic:
+            continue  # deleted since it was listed: the next list does not have it
+    return _lags(cluster, committed, read_bytes_max)
+
+
+def _lags(
+    cluster: Cluster, committed: Mapping[TopicPartition, Committed], read_bytes_max: int
+) -> dict[TopicPartition, PartitionLag]:
     there = {
         TopicPartition(str(topic.name), each.partition_index)
         for topic in (cluster.metadata(None) if committed else ())
