@@ -29,9 +29,9 @@ from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, Ini
 from tests.broker.disk_kit import (
     BEGINS,
     CATALOG_FULL,
-    SYNC_FAILS,
     ENDS,
     OFFSETS_FULL,
+    SYNC_FAILS,
     TMPFS_BYTES,
     TOPIC,
     WORKS,

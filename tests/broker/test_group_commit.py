@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,22 @@ def test_what_cannot_be_settled_stays_in_the_journal_for_the_next_start(tmp_path
     run(tmp_path, after)
 
 
+def test_settling_what_is_settled_already_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
+    async def scenario(node: Node, topic: Topic, disk: WatchedDisk) -> None:
+        await produce(topic, 0)
+        await produce(topic, 0)
+        log = topic.partitions[0].log
+        ticket = log.unsynced()
+        assert ticket is not None
+        ticket.run()
+        log.synced(ticket)
+        node.commits.settle()
+        async with asyncio.timeout(TIMEOUT_S):
+            await node.commits.drain()
+
+    run(tmp_path, scenario)
+
+
 def test_a_topic_deleted_before_it_is_settled_is_no_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -199,12 +216,15 @@ async def produce(topic: Topic, *numbers: int, value: bytes = b"v") -> None:
     answers: list[asyncio.Future[None]] = []
 
     def settle(answer: asyncio.Future[None], error: KafkaError | None) -> None:
-        answer.set_result(None) if error is None else answer.set_exception(error)
+        if error is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(error)
 
     for number in numbers:
         partition, answer = topic.partitions[number], loop.create_future()
         appended = partition.append(memoryview(bytearray(batch(value))))
-        partition.when_synced(appended.last_offset + 1, lambda error, answer=answer: settle(answer, error))
+        partition.when_synced(appended.last_offset + 1, partial(settle, answer))
         answers.append(answer)
     async with asyncio.timeout(TIMEOUT_S):
         await asyncio.gather(*answers)

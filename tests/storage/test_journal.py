@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -194,12 +196,49 @@ def test_files_take_turns_and_what_a_turn_left_behind_does_not_count(store: Stor
 
 def test_a_full_journal_asks_for_the_other_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "FULL_BYTES", 1000)
-    journal = store.folder.journal
-    assert not journal.is_full
-    fill(store, 10)
-    assert journal.is_full
-    journal.switch()
-    assert not journal.is_full
+    journal, full = store.folder.journal, []
+    for count in (1, 10, 0):
+        fill(store, count, first=store.log.end_offset)
+        full.append(journal.is_full)
+        if full[-1]:
+            journal.switch()
+            full.append(journal.is_full)
+    assert full == [False, True, False, False]
+
+
+def test_what_comes_while_a_file_is_synced_is_synced_again_although_its_turn_ends_meanwhile(
+    tmp_path: Path,
+) -> None:
+    class BusyDisk(FaultyDisk):
+        def __init__(self) -> None:
+            super().__init__()
+            self.synced: list[str] = []
+            self.meanwhile: list[Callable[[], None]] = []
+
+        def sync(self, fd: int) -> None:
+            super().sync(fd)
+            self.synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+            if self.meanwhile:
+                self.meanwhile.pop()()
+
+    disk = BusyDisk()
+    store = journaled(tmp_path / "data", disk)
+    fill(store, 1)
+
+    def append_and_switch() -> None:
+        fill(store, 1, first=1)
+        assert store.folder.journal.switch()
+
+    disk.meanwhile.append(append_and_switch)
+    flush(store)
+    assert store.log.synced_offset == 1
+    disk.synced.clear()
+    flush(store)
+    assert store.log.synced_offset == 2
+    assert disk.synced == [FILE_NAMES[1], FILE_NAMES[0]]
+    disk.synced.clear()
+    flush(store)
+    assert disk.synced == [FILE_NAMES[0]]
 
 
 def test_a_large_batch_is_flushed_where_it_lies(store: Store) -> None:
@@ -233,14 +272,14 @@ def test_a_journal_without_room_leaves_the_work_to_the_files(tmp_path: Path) -> 
     disk = FaultyDisk()
     store = journaled(tmp_path / "data", disk)
     fill(store, 1)
-    disk.set_faults(DiskFaults(room_bytes=0, full_paths="*/.journal-*"))
-    fill(store, 1, first=1)
-    assert not store.log.in_journal
-    disk.set_faults(DiskFaults())
-    fill(store, 1, first=2)
-    assert not store.log.in_journal
+    journaled_yet = []
+    for faults in (DiskFaults(room_bytes=0, full_paths="*/.journal-*"), DiskFaults()):
+        disk.set_faults(faults)
+        fill(store, 1, first=store.log.end_offset)
+        journaled_yet.append(store.log.in_journal)
     store.sync()
-    assert store.log.in_journal
+    journaled_yet.append(store.log.in_journal)
+    assert journaled_yet == [False, False, True]
     assert [int.from_bytes(b[:8], "big") for b in read_journal([store.path / FILE_NAMES[1]])[KEY]] == [0, 2]
 
 

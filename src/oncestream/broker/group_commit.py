@@ -70,7 +70,7 @@ class GroupCommit:
                 self._settling += 1
                 self._jobs.put((ticket.run, partial(self._settled, each, ticket)))
         if not self._settling:
-            self._journal.freed()
+            self._all_settled()
 
     async def drain(self) -> None:
         """Waits until everything appended so far is flushed."""
@@ -147,9 +147,12 @@ class GroupCommit:
             self._journal.stop()  # it has what the file may lack
         self._settling -= 1
         if not self._settling:
-            self._journal.freed()
-            if not self._scheduled:
-                self._start()
+            self._all_settled()
+
+    def _all_settled(self) -> None:
+        self._journal.freed()
+        if not self._scheduled:
+            self._start()
 
     def _synced(self, partition: Partition, ticket: SyncTicket) -> None:
         try:

@@ -60,7 +60,8 @@ def _serve(settings: BrokerSettings, verbose: bool) -> None:
     def on_ready(addresses: str) -> None:
         gc.freeze()  # what start-up made stays; collections need not look at it again and again
         gc.enable()
-        print(f"{READY_PREFIX}{addresses}", flush=True)
+        sys.stdout.write(f"{READY_PREFIX}{addresses}\n")
+        sys.stdout.flush()
 
     _raise_file_limit()
     gc.disable()

@@ -154,11 +154,13 @@ class Journal:
     def synced(self, flush: JournalFlush) -> None:
         """The flush went well."""
         self._names_synced = max(self._names_synced, flush.names)
-        self._unsynced = tuple(f for f in self._unsynced if f is self._file or f not in flush.files)
+        self._unsynced = tuple(file for file in self._unsynced if file not in flush.finished)
 
     def sync_for(self, flush: JournalFlush) -> None:
-        flush.files, flush.names = self._unsynced, self._names
-        for file in flush.files:
+        """On any thread. A file is done with only if its turn was over before its sync began."""
+        files, flush.names = self._unsynced, self._names
+        flush.finished = [file for file in files if file is not self._file]
+        for file in files:
             self._disk.sync(file.fd)
         if flush.names != self._names_synced:
             self._disk.sync_folder(self._folder)
@@ -186,7 +188,7 @@ class JournalFlush:
     journal: Journal
     logs: Sequence[HasEnd]
     ends: list[int] = field(default_factory=list)
-    files: tuple[OpenFile, ...] = ()
+    finished: list[OpenFile] = field(default_factory=list)
     names: int = 0
     error: OSError | None = None
 
