@@ -24,7 +24,7 @@ DATA_FULL: Final = DiskFaults(room_bytes=0, full_paths=f"*/{TOPIC}-*")
 OFFSETS_FULL: Final = DiskFaults(room_bytes=0, full_paths="*/__consumer_offsets-*")
 DECISIONS_FULL: Final = DiskFaults(room_bytes=0, full_paths="*/__transaction_state-*")
 CATALOG_FULL: Final = DiskFaults(room_bytes=0, full_paths="*/__cluster_metadata-*")
-DATA_SYNC_FAILS: Final = DiskFaults(sync_errors=f"*/{TOPIC}-*")
+SYNC_FAILS: Final = DiskFaults(sync_errors="*")
 BEGINS, ENDS = "disk full", "disk has room again"
 TMPFS_BYTES: Final = 8 * 1024 * 1024
 

@@ -9,7 +9,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+import typer
 
+from oncestream.cli import broker
+from oncestream.cli.main import FLAGS, VALUES, read_options
 from oncestream.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.kit import Wire, batch, create_topic, fetch, fetch_request, produce, values_of
 from tests.cli.kit import READY, Command, Ended, run
@@ -122,3 +125,29 @@ def test_help_names_every_option() -> None:
     assert ended.exit_code == 0
     for option in ("--data", "--listen", "--config", "--set", "--insecure", "--verbose"):
         assert option in ended.out
+
+
+def test_its_options_are_read_without_typer_and_are_the_same() -> None:
+    commands = typer.main.get_command(broker.app).commands  # type: ignore[attr-defined]
+    known = {name for option in commands["start"].params for name in option.opts}
+    assert known - {"--help", "-h"} == {*VALUES, *FLAGS}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ([], {}),
+        (["--data", "d", "--listen=h:1"], {"--data": ["d"], "--listen": ["h:1"]}),
+        (["--set", "a=1", "--set=b=2", "-v"], {"--set": ["a=1", "b=2"], "-v": []}),
+        (["--insecure", "--config", "c"], {"--insecure": [], "--config": ["c"]}),
+        (["--help"], None),
+        (["--data"], None),
+        (["--dat", "d"], None),
+        (["--insecure=yes"], None),
+        (["extra"], None),
+    ],
+)
+def test_what_is_not_plainly_right_is_left_to_typer(
+    arguments: list[str], found: dict[str, list[str]] | None
+) -> None:
+    assert read_options(arguments) == found

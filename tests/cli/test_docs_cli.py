@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 import oncestream.errors
-from oncestream.cli.main import NOUNS
+from oncestream.cli.app import NOUNS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import oncestream
-from oncestream.cli.main import NOUNS
+from oncestream.cli.app import NOUNS
 from tests.cli.in_process import Cli
 from tests.cli.kit import TIMEOUT_S
 
@@ -30,7 +30,10 @@ def test_help_imports_no_command_and_nothing_heavy(arguments: list[str]) -> None
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=TIMEOUT_S)
     last = done.stdout.splitlines()[-1]
-    assert last.strip() == "['oncestream.cli', 'oncestream.cli.main', 'oncestream.errors'] []", done
+    assert (
+        last.strip()
+        == "['oncestream.cli', 'oncestream.cli.app', 'oncestream.cli.main', 'oncestream.errors'] []"
+    ), done
 
 
 def test_every_noun_is_in_the_help_and_has_help(nowhere: Cli) -> None:

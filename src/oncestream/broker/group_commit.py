@@ -1,34 +1,52 @@
-"""Group commit: worker threads call fdatasync; one call serves every append that came before it."""
+"""Group commit: worker threads call fdatasync; one call serves every append that came before it.
+
+Mostly it is the journal that is flushed, for all partitions at once. A partition with something that the journal did
+not take (it is large, or the journal failed) is flushed by its own file, as all are when the journal is full.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
+from typing import Final
 
 from oncestream.broker.partition import Partition
+from oncestream.storage.journal import Journal, JournalFlush
 from oncestream.storage.sync import SyncTicket
 from oncestream.wire.error_codes import KafkaError
 
 logger = logging.getLogger("oncestream.broker")
 
-_Job = tuple[Partition, SyncTicket]
+# Each partition whose files are not flushed keeps one of them open.
+UNSETTLED_MAX: Final = 256
+
+_Job = tuple[Callable[[], None], Callable[[], None]]  # for a thread; for the loop, afterwards
 
 
 class GroupCommit:
-    """At most one flush per partition runs at a time; what is appended meanwhile goes with the next one."""
+    """One flush of the journal, and one per partition, runs at a time; what comes meanwhile goes with the next."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int, journal: Journal) -> None:
         self._loop = loop
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._journal = journal
         self._dirty: set[Partition] = set()
         self._running: set[Partition] = set()
+        self._flushing = False  # the journal
+        self._unsettled: set[Partition] = set()  # with something in the journal that is not settled
+        self._settling = 0
         self._scheduled = False
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._journal_jobs: SimpleQueue[_Job | None] = SimpleQueue()  # never behind the others
+        queues = [self._jobs] * threads + [self._journal_jobs]
         self._threads = [
-            Thread(target=self._work, name=f"oncestream-sync-{i}", daemon=True) for i in range(threads)
+            Thread(target=self._work, args=(queue,), name=f"oncestream-sync-{i}", daemon=True)
+            for i, queue in enumerate(queues)
         ]
         for thread in self._threads:
             thread.start()
@@ -40,6 +58,20 @@ class GroupCommit:
             self._scheduled = True
             self._loop.call_soon(self._start)
 
+    def settle(self) -> None:
+        """Begins to flush the files of all partitions that are durable by the journal only."""
+        if self._settling or not self._unsettled or not self._journal.switch():
+            return
+        partitions, self._unsettled = self._unsettled | self._dirty, set()
+        self._idle.clear()
+        for each in partitions:
+            ticket = each.log.unsynced()
+            if ticket is not None:
+                self._settling += 1
+                self._jobs.put((ticket.run, partial(self._settled, each, ticket)))
+        if not self._settling:
+            self._all_settled()
+
     async def drain(self) -> None:
         """Waits until everything appended so far is flushed."""
         await self._idle.wait()
@@ -47,34 +79,87 @@ class GroupCommit:
     def close(self) -> None:
         for _ in self._threads:
             self._jobs.put(None)
+        self._journal_jobs.put(None)
         for thread in self._threads:
             thread.join()
 
     def _start(self) -> None:
         self._scheduled = False
+        by_journal: list[Partition] = []
         for partition in self._dirty - self._running:
-            self._dirty.discard(partition)
-            ticket = partition.log.unsynced()
-            if ticket is not None:
-                self._running.add(partition)
-                self._jobs.put((partition, ticket))
-        if not self._dirty and not self._running:
+            if partition.log.in_journal:
+                by_journal.append(partition)
+            else:
+                self._dirty.discard(partition)
+                self._flush_file(partition)
+        if by_journal and not self._flushing:
+            self._dirty.difference_update(by_journal)
+            self._unsettled.update(by_journal)
+            self._flush_journal(by_journal)
+        if not (self._dirty or self._running or self._flushing or self._settling):
             self._idle.set()
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            partition, ticket = job
-            ticket.run()
-            self._loop.call_soon_threadsafe(self._done, partition, ticket)
+    def _flush_file(self, partition: Partition) -> None:
+        ticket = partition.log.unsynced()
+        if ticket is not None:
+            self._running.add(partition)
+            self._jobs.put((ticket.run, partial(self._file_done, partition, ticket)))
 
-    def _done(self, partition: Partition, ticket: SyncTicket) -> None:
+    def _flush_journal(self, partitions: list[Partition]) -> None:
+        self._flushing = True
+        flush = self._journal.flush([partition.log for partition in partitions])
+        self._journal_jobs.put((flush.run, partial(self._journal_done, partitions, flush)))
+
+    def _work(self, jobs: SimpleQueue[_Job | None]) -> None:
+        while (job := jobs.get()) is not None:
+            run, done = job
+            run()
+            self._loop.call_soon_threadsafe(done)
+
+    def _journal_done(self, partitions: Sequence[Partition], flush: JournalFlush) -> None:
+        self._flushing = False
+        if flush.error is not None:
+            logger.error(
+                "flush of the journal failed: %s; each log is flushed by itself until the next start",
+                flush.error,
+            )
+            self._journal.stop()
+            self._dirty.update(partitions)
+        else:
+            self._journal.synced(flush)
+            for partition, end_offset in zip(partitions, flush.ends, strict=True):
+                partition.log.journaled(end_offset)
+                partition.on_synced()
+            if self._journal.is_full or len(self._unsettled) >= UNSETTLED_MAX:
+                self.settle()
+        if not self._scheduled:
+            self._start()
+
+    def _file_done(self, partition: Partition, ticket: SyncTicket) -> None:
+        self._running.discard(partition)
+        self._synced(partition, ticket)
+        if not self._scheduled:
+            self._start()
+
+    def _settled(self, partition: Partition, ticket: SyncTicket) -> None:
+        self._synced(partition, ticket)
+        if ticket.error is not None and not partition.log.retired:
+            self._journal.stop()  # it has what the file may lack
+        self._settling -= 1
+        if not self._settling:
+            self._all_settled()
+
+    def _all_settled(self) -> None:
+        self._journal.freed()
+        if not self._scheduled:
+            self._start()
+
+    def _synced(self, partition: Partition, ticket: SyncTicket) -> None:
         try:
             partition.log.synced(ticket)
         except KafkaError as error:
-            logger.error(
-                "flush failed topic=%s partition=%d: %s", partition.topic, partition.index, error.message
-            )
-        self._running.discard(partition)
+            if not partition.log.retired:
+                logger.error(
+                    "flush failed topic=%s partition=%d: %s", partition.topic, partition.index, error.message
+                )
         partition.on_synced()
-        if not self._scheduled:
-            self._start()

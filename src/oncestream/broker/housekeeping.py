@@ -44,6 +44,7 @@ class Housekeeping:
             with _going_on("retention", log):
                 _retain(log, now_ms)
             await asyncio.sleep(0)
+        self._node.commits.settle()
         for log in self._logs():
             if not self._node.durable:
                 await self._flush(log)

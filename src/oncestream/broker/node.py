@@ -81,10 +81,11 @@ class Node:
         self.folder = DataFolder.open(
             settings.data, clock_ms=clock.now_ms, disk=disk, open_files_max=settings.open_files_max
         )
-        self.commits = GroupCommit(loop, settings.sync_threads)
+        self.commits = GroupCommit(loop, settings.sync_threads, self.folder.journal)
         try:
             self.catalog = Catalog.open(self.folder)
             self._open_topics()
+            self.folder.journal.start(self.catalog.names, active=self.durable)
             if settings.authorization:
                 self._open_security()
             self._producer_id_next = self._producer_id_end = self.catalog.next_producer_id

@@ -1,110 +1,71 @@
-"""`oncestream`: the command line's entry. Errors are told with cause and suggestion, never as a traceback."""
+"""`oncestream`: the command line's entry.
+
+`broker start` is read here. It is the one command whose start people wait for again and again, and typer takes a
+fifth of its time; what is not plainly right goes the usual way, which knows what to say about it.
+"""
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-
-import oncestream
-from oncestream.errors import OncestreamError
-
-USAGE_EXIT_CODE: Final = 2
-
-# One module of this package per noun, imported when its noun is called and not before.
-NOUNS: Final = {
-    "broker": "The embedded broker.",
-    "stream": "Streams: named collections of topics that share their attributes.",
-    "topic": "Topics, of streams and of plain Kafka.",
-    "cursor": "Cursors: how far the consumer groups are.",
-    "produce": "Write lines or JSON from standard input to a topic.",
-    "consume": "Print the records of topics.",
-    "txn": "Transactions: who holds what, and for how long.",
-    "pipeline": "Exactly-once pipelines on Spark.",
-    "verify": "Look whether every input has its output once.",
-    "torture": "Kill, freeze and cut a cluster and its clients, and check that nothing is lost or doubled.",
-    "user": "Users and their passwords.",
-    "acl": "Access rights as Kafka has them.",
-    "quota": "Limits of bytes per second, by user or client id.",
-    "doctor": "Look for what would keep Oncestream from working here.",
-    "config": "Profiles: several clusters and how to reach them.",
-}
-
-
-class Nouns(TyperGroup):
-    """Lists the nouns without importing them; imports the one that is called."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands = {name: TyperCommand(name, help=text) for name, text in NOUNS.items()}
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, listed, rest = super().resolve_command(ctx, args)
-        if listed is None:
-            return name, listed, rest
-        app = import_module(f"oncestream.cli.{name}").app
-        return name, typer.main.get_command(app), rest
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(oncestream.__version__)
-        raise typer.Exit
-
-
-app = typer.Typer(
-    name="oncestream",
-    cls=Nouns,
-    help="Exactly-once event streams for Python and Spark.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
-    ] = False,
-) -> None:
-    """Exactly-once event streams for Python and Spark."""
+COMMAND: Final = ["broker", "start"]
+VALUES: Final = ("--data", "--listen", "--config", "--set")
+FLAGS: Final = ("--insecure", "--verbose", "-v")
 
 
 def main() -> None:
+    arguments = sys.argv[1:]
+    options = read_options(arguments[2:]) if arguments[:2] == COMMAND else None
+    sys.exit(_run() if options is None else _start(options))
+
+
+def read_options(arguments: Sequence[str]) -> dict[str, list[str]] | None:
+    """What was given for each option of `broker start`; None where something is not as it should be."""
+    found: dict[str, list[str]] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if argument in FLAGS:
+            found[argument] = []
+            continue
+        given = value if equals else next(rest, None)
+        if name not in VALUES or given is None:
+            return None
+        found.setdefault(name, []).append(given)
+    return found
+
+
+def _start(options: dict[str, list[str]]) -> int:
+    from oncestream.cli.serving import start_broker
+    from oncestream.errors import OncestreamError
+
+    def last(name: str) -> str | None:
+        return options[name][-1] if name in options else None
+
+    data, config = last("--data"), last("--config")
     try:
-        code = app(prog_name="oncestream", standalone_mode=False)
+        start_broker(
+            data=None if data is None else Path(data),
+            listen=last("--listen"),
+            config=None if config is None else Path(config),
+            settings=options.get("--set", []),
+            insecure="--insecure" in options,
+            verbose="--verbose" in options or "-v" in options,
+        )
     except OncestreamError as error:
-        _tell(error.cause_text, error.suggestion_text)
-        code = error.exit_code
-    except typer.TyperException as error:
-        code = _usage(error)
-    except typer.Abort:
-        code = 1
-    sys.exit(code or 0)
+        from oncestream.cli.app import tell_error
+
+        return tell_error(error)
+    return 0
 
 
-def _usage(error: typer.TyperException) -> int:
-    """A wrong option or argument; the page of help where nothing was asked for."""
-    message = error.format_message()
-    if message.startswith("Usage:"):
-        typer.echo(message, err=True)
-    else:
-        where = getattr(error, "ctx", None)
-        path = where.command_path if where is not None else "oncestream"
-        _tell(message.rstrip("."), f"see {path} --help")
-    return USAGE_EXIT_CODE
+def _run() -> int:
+    from oncestream.cli.app import run
 
-
-def _tell(cause: str, suggestion: str) -> None:
-    typer.echo(f"error: {cause}", err=True)
-    typer.echo(f"what to do: {suggestion}", err=True)
+    return run()
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ _LEADER_EPOCH_POSITION: Final = 12
 _CRC_POSITION: Final = 17
 _MAX_TIMESTAMP_POSITION: Final = 35
 MAGIC_POSITION: Final = 16
+_new: Final = tuple.__new__  # two thirds of what `_make` costs
 
 
 class BatchHeader(NamedTuple):
@@ -103,7 +104,7 @@ class BatchHeader(NamedTuple):
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; the caller knows that 61 bytes are there."""
-    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    return _new(BatchHeader, _HEADER.unpack_from(buffer, position))
 
 
 def check_batch(view: memoryview) -> BatchHeader:
@@ -114,7 +115,7 @@ def check_batch(view: memoryview) -> BatchHeader:
     """
     if len(view) < HEADER_SIZE:
         raise _not_a_batch(view)
-    header = BatchHeader._make(_HEADER.unpack_from(view))
+    header = _new(BatchHeader, _HEADER.unpack_from(view))
     size_bytes = header.length + LENGTH_PREFIX_BYTES
     if header.magic != MAGIC:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"record batch has magic {header.magic}, only 2 is taken")

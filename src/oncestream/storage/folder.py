@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
 from oncestream.storage.epochs import FILE_NAME as EPOCHS
 from oncestream.storage.files import OPEN_FILES_MAX, FilePool
+from oncestream.storage.journal import Journal
 from oncestream.storage.log import Log
 from oncestream.storage.place import LogPlace
 from oncestream.storage.recovery import Checkpointed, load_log
@@ -59,6 +61,7 @@ class DataFolder:
         self.logs: dict[Partition, Log] = {}
         self.room = Room(path, clock_ms)
         self.reserve = Reserve(path, disk)
+        self.journal = Journal(path, disk)
         self.identity = read_or_make_identity(path, disk)
         self._lock_fd = lock_fd
         self._clock_ms = clock_ms
@@ -111,8 +114,10 @@ class DataFolder:
             pool=self._pool,
             disk=self._disk,
             room=self.room,
+            journal=self.journal,
             clock_ms=self._clock_ms,
             persist_offsets=self._write_offsets,
+            persist_recovery_point=partial(self._move_recovery_point, key),
         )
         is_new = not folder.exists()
         try:
@@ -123,6 +128,8 @@ class DataFolder:
                 shutil.rmtree(folder, ignore_errors=True)
             raise DataFolderUnusable(folder=folder, reason=error) from error
         self.logs[key] = log
+        if log.damage is None:
+            self.journal.restored(place.key)
         return log
 
     def partition_folders(self) -> list[tuple[str, int, bytes | None]]:
@@ -166,7 +173,7 @@ class DataFolder:
         try:
             for log in self._healthy().values():
                 log.flush_indexes()
-            self._write(RECOVERY_POINTS, {key: log.synced_offset for key, log in self._healthy().items()})
+            self._write(RECOVERY_POINTS, {key: log.settled_offset for key, log in self._healthy().items()})
             self._write_offsets()
             self.reserve.fill()
         except OSError as error:
@@ -182,6 +189,7 @@ class DataFolder:
             self.checkpoint()
             if self._is_sound():
                 self._disk.replace_file(self.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
+                self.journal.remove()
             else:
                 failed = next((log.failed for log in self.logs.values() if log.failed is not None), None)
                 logger.error(
@@ -227,6 +235,14 @@ class DataFolder:
 
     def _healthy(self) -> dict[Partition, Log]:
         return {key: log for key, log in self.logs.items() if log.failed is None}
+
+    def _move_recovery_point(self, key: Partition, at_least: int) -> None:
+        """Of one log, at once, unless it is there; those of the others follow with the next checkpoint."""
+        points = self._checkpoints[RECOVERY_POINTS]
+        if points.get(key, 0) < at_least:
+            self.logs[key].flush_indexes()
+            known = {other: points[other] for other in self._healthy() if other in points}
+            self._write(RECOVERY_POINTS, known | {key: self.logs[key].settled_offset})
 
     def _write_offsets(self) -> None:
         """Where logs begin, and up to where they are compacted."""

@@ -63,7 +63,7 @@ class Log(LogWriter):
             self._producers,
             self._config,
             first_dirty_offset=first_dirty,
-            stable_offset=self.stable_offset(self.synced_offset),
+            stable_offset=self.stable_offset(self.settled_offset),
             now_ms=now_ms,
             disk=self._place.disk,
         )
@@ -77,7 +77,7 @@ class Log(LogWriter):
             job.error = self._room.error_for(f"compaction of {self.folder.name}", job.error)
         if self.failed is not None:
             return  # what the job wrote is dropped at the next start, if the folder is still this log's
-        if job.error is None and self.first_dirty_offset is None:
+        if job.error is None:
             self._announce_holes(job)
         try:
             if swap_in(job, self._segments, self._place):
@@ -87,12 +87,15 @@ class Log(LogWriter):
             raise self._fail(storage_error(message)) from error
 
     def _announce_holes(self, job: CompactionJob) -> None:
-        """Recovery must know, whatever happens next, that offsets may have holes from now on."""
-        self.first_dirty_offset = job.first_dirty_offset
+        """Recovery must know, whatever happens next, that there may be holes, and that no journal fills them."""
+        known = self.first_dirty_offset
         try:
-            self._place.persist_offsets()
+            self._place.persist_recovery_point(job.end_offset)
+            if known is None:
+                self.first_dirty_offset = job.first_dirty_offset
+                self._place.persist_offsets()
         except OSError as error:
-            self.first_dirty_offset = None
+            self.first_dirty_offset = known
             job.error = self._room.error_for(f"compaction of {self.folder.name}", error)
 
     def _roll_if_old(self, now_ms: int) -> None:

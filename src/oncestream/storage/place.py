@@ -10,6 +10,7 @@ from oncestream.errors import LogCorrupt
 from oncestream.storage.disk import Disk
 from oncestream.storage.epochs import LeaderEpochs
 from oncestream.storage.files import FilePool
+from oncestream.storage.journal import Journal, LogKey
 from oncestream.storage.producers import Producers
 from oncestream.storage.room import Room
 from oncestream.storage.segment import Segment
@@ -26,8 +27,14 @@ class LogPlace:
     pool: FilePool
     disk: Disk
     room: Room
+    journal: Journal
     clock_ms: Callable[[], int]
     persist_offsets: Callable[[], None]
+    persist_recovery_point: Callable[[int], None]
+
+    @property
+    def key(self) -> LogKey:
+        return LogKey(self.topic_id, self.partition)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,8 @@ class LogReader:
     def __init__(self, loaded: LoadedLog) -> None:
         self.start_offset = loaded.start_offset
         self.end_offset = loaded.end_offset
-        self.synced_offset = loaded.end_offset
+        self.synced_offset = loaded.end_offset  # below it all is durable, in the files or in the journal
+        self.settled_offset = loaded.end_offset  # below it all is durable in the files
         self.leader_epoch = loaded.epochs.latest
         self.damage = loaded.damage
         self.failed: KafkaError | None = None
@@ -50,7 +51,7 @@ class LogReader:
         or nothing if it may not be.
         """
         self._check_range(offset)
-        upper_offset = min(upper_offset, self.end_offset if self.failed is None else self.synced_offset)
+        upper_offset = min(upper_offset, self.end_offset if self.failed is None else self.settled_offset)
         if offset >= upper_offset:
             return []
         try:

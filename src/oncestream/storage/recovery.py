@@ -1,7 +1,7 @@
 """Opening a log's folder: what is on disk, and after an unclean stop, how much of it is whole.
 
 A torn or damaged tail is cut off, with one log line. Damage that whole batches follow is never cut nor
-skipped: the log comes up read-only, up to the damage.
+skipped: the log comes up read-only, up to the damage; unless the journal has the batches from there on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oncestream.errors import LogCorrupt
-from oncestream.records.batch import BatchHeader
+from oncestream.records.batch import BatchHeader, parse_header
 from oncestream.records.control import marker_of
 from oncestream.storage.config import LogConfig
 from oncestream.storage.epochs import LeaderEpochs
@@ -72,6 +72,8 @@ def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedL
             recover_from = loaded.end_offset
     if recover_from is not None:
         _Recovery(loaded, place, config, known.recovery_point).run(recover_from)
+    if loaded.damage is None:
+        _restore_from_journal(loaded, place, config.index_interval_bytes)
     if loaded.end_offset < start_offset and loaded.damage is None:
         _start_over(loaded, place)
     _settle_epochs(loaded, clean=known.clean or is_new)
@@ -88,6 +90,7 @@ class _Recovery:
         self._place = place
         self._interval = config.index_interval_bytes
         self._holes = config.cleanup_compact or loaded.first_dirty_offset is not None
+        self._journaled = {parse_header(batch).base_offset for batch in place.journal.left_of(place.key)}
 
     def run(self, recover_from: int) -> None:
         loaded = self._loaded
@@ -106,6 +109,9 @@ class _Recovery:
             if scan.problem is not None:
                 self._judge(scan, number)
                 last = True
+            elif not last and self._is_torn_before(loaded.segments[number + 1], expected):
+                self._drop_from(number + 1)
+                last = True
             self._close_scanned(segment, last=last)
             if last:
                 break
@@ -122,13 +128,7 @@ class _Recovery:
             segment.create()
         scan = Scan(segment.path, 0, expected, size_bytes, self._holes)
         for header, batch in scan_batches(segment.file(), scan):
-            segment.note(
-                header.base_offset, header.last_offset, record_time(header), len(batch), self._interval
-            )
-            self._loaded.epochs.rebuild_from(header.leader_epoch, header.base_offset)
-            aborted = replay(self._loaded.producers, header, batch)
-            if aborted is not None:
-                segment.note_abort(aborted)
+            note(self._loaded, segment, header, batch, self._interval)
         return scan
 
     def _judge(self, scan: Scan, number: int) -> None:
@@ -138,11 +138,13 @@ class _Recovery:
         is_tail = not (
             scan.misplaced
             or scan.next_offset < self._durable_to
-            or any(segment.size_bytes for segment in later)
-            or batch_follows(scan)
+            or (
+                scan.next_offset not in self._journaled
+                and (any(segment.size_bytes for segment in later) or batch_follows(scan))
+            )
         )
-        del loaded.segments[number + 1 :]
         if not is_tail:
+            del loaded.segments[number + 1 :]
             self._report(loaded.segments[number], scan.next_offset, scan.position, scan.problem or "")
             return
         cut = scan.size_bytes - scan.position
@@ -155,8 +157,17 @@ class _Recovery:
             scan.problem,
         )
         self._place.disk.truncate(loaded.segments[number].file().fd, scan.position)
-        for segment in later:
+        self._drop_from(number + 1)
+
+    def _is_torn_before(self, segment: Segment, expected: int) -> bool:
+        """Whether the offsets missing before the segment are in the journal; below the recovery point none are torn."""
+        return self._durable_to <= expected < segment.base_offset and expected in self._journaled
+
+    def _drop_from(self, number: int) -> None:
+        segments = self._loaded.segments
+        for segment in segments[number:]:
             _remove_segment(self._place, segment.base_offset)
+        del segments[number:]
 
     def _report(self, segment: Segment, offset: int, position: int, reason: str) -> None:
         file = Path(segment.path).name
@@ -175,6 +186,43 @@ class _Recovery:
                 disk.sync(file.fd)
             if not last:
                 segment.freeze()
+
+
+def _restore_from_journal(loaded: LoadedLog, place: LogPlace, interval: int) -> None:
+    """Appends what the journal has beyond the end of the log, durably: it all belongs to the last segment."""
+    first_offset = loaded.end_offset
+    segment = loaded.segments[-1]
+    for batch in place.journal.left_of(place.key):
+        header = parse_header(batch)
+        if header.base_offset < loaded.end_offset:
+            continue
+        if (
+            header.base_offset > loaded.end_offset
+        ):  # nobody was told of it: what comes before it was not durable
+            logger.warning(
+                "%s: the journal goes on at offset %d, the log ends at %d: not used",
+                *(place.folder.name, header.base_offset, loaded.end_offset),
+            )
+            break
+        place.disk.write_all(segment.file().fd, batch, segment.size_bytes)
+        note(loaded, segment, header, batch, interval)
+        loaded.end_offset = header.next_offset
+    if loaded.end_offset > first_offset:
+        logger.warning(
+            "%s: offsets %d to %d restored from the journal",
+            *(place.folder.name, first_offset, loaded.end_offset - 1),
+        )
+        segment.forget_recent()
+        place.disk.sync(segment.file().fd)
+
+
+def note(loaded: LoadedLog, segment: Segment, header: BatchHeader, batch: memoryview, interval: int) -> None:
+    """Takes a batch that now lies at the end of a segment into indexes, epochs and producers."""
+    segment.note(header.base_offset, header.last_offset, record_time(header), len(batch), interval)
+    loaded.epochs.rebuild_from(header.leader_epoch, header.base_offset)
+    aborted = replay(loaded.producers, header, batch)
+    if aborted is not None:
+        segment.note_abort(aborted)
 
 
 def replay(producers: Producers, header: BatchHeader, batch: memoryview) -> AbortedTransaction | None:

@@ -51,6 +51,11 @@ class Unsynced:
         self._names_serial = 1 if new_folder else 0
         self._names_synced = 0
 
+    @property
+    def has_new_names(self) -> bool:
+        """Whether the folder, or a file in it, may be gone after a loss of power."""
+        return self._names_serial != self._names_synced
+
     def roll(self, index_files: list[OpenFile]) -> None:
         """The live file is closed, a new one has its name in the folder."""
         if self.live is not None:
@@ -60,10 +65,9 @@ class Unsynced:
         self._names_serial += 1
 
     def ticket(self, end_offset: int) -> SyncTicket | None:
-        names = self._names_serial != self._names_synced
-        if self.live is None and not self._rolled and not names:
+        if self.live is None and not self._rolled and not self.has_new_names:
             return None
-        folders = [self._folder, self._folder.parent] if names else []
+        folders = [self._folder, self._folder.parent] if self.has_new_names else []
         return SyncTicket(
             end_offset, list(self._rolled), self.live, folders, self._names_serial, self, self._disk
         )

@@ -41,6 +41,10 @@ class LogWriter(LogReader):
         self._place = place
         self._room = place.room
         self._unsynced = Unsynced(place.folder, place.disk, new_folder=loaded.is_new)
+        self._journal = place.journal
+        self._journal_key = place.key.pack()
+        self.retired = False  # its topic was deleted
+        self._unjournaled_end = 0  # below it is something that the journal does not have
         self._torn = False  # a failed write left something behind the last whole batch
 
     @property
@@ -120,14 +124,24 @@ class LogWriter(LogReader):
         return self._unsynced.ticket(self.end_offset)
 
     def synced(self, ticket: SyncTicket) -> None:
-        """The ticket has run: moves `synced_offset` up, or, if it failed, fails the log for good and raises."""
+        """The ticket has run: moves both offsets up, or, if it failed, fails the log for good and raises."""
         if ticket.error is not None:
             raise self._fail(storage_error(f"sync of {self.folder.name} failed: {ticket.error}"))
         if self.failed is not None:
             raise self._failure()
         self._unsynced.done(ticket, self.end_offset)
-        self.synced_offset = max(self.synced_offset, ticket.end_offset)
-        self._producers.forget_ended(self.synced_offset)
+        self.settled_offset = max(self.settled_offset, ticket.end_offset)
+        self._move_synced(ticket.end_offset)
+
+    @property
+    def in_journal(self) -> bool:
+        """Whether the journal has everything that is not settled, so that its flush makes it durable."""
+        return self._journal.active and self._unjournaled_end <= self.settled_offset
+
+    def journaled(self, end_offset: int) -> None:
+        """The journal was flushed when the log ended at `end_offset`."""
+        if self.failed is None and self._unjournaled_end <= self.settled_offset:
+            self._move_synced(end_offset)
 
     def flush_indexes(self) -> None:
         """Writes index entries and epochs that are only in memory: before the recovery point may move."""
@@ -160,9 +174,14 @@ class LogWriter(LogReader):
 
     def retire(self) -> None:
         """The log's topic is deleted: whoever still holds the log can do no harm to a new one of its name."""
+        self.retired = True
         self.failed = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.folder.name} was deleted")
 
     # Inside.
+
+    def _move_synced(self, offset: int) -> None:
+        self.synced_offset = max(self.synced_offset, offset)
+        self._producers.forget_ended(self.synced_offset)
 
     def _check_producer(self, header: BatchHeader, *, internal: bool) -> BatchTrace | None:
         if internal:
@@ -203,9 +222,16 @@ class LogWriter(LogReader):
             raise self._room.error_for(f"write to {segment.path}", error) from error
         if self._room.is_full:
             self._room.wrote()
+        if not self._add_to_journal(batch):
+            self._unjournaled_end = last_offset + 1
         self.end_offset = last_offset + 1
         unsynced.tail = (file, self.end_offset)
         return base_offset
+
+    def _add_to_journal(self, batch: memoryview) -> bool:
+        """Not the first batches of a file: all before it, and its name, are to be durable before they are."""
+        journal = self._journal
+        return journal.active and not self._unsynced.has_new_names and journal.add(self._journal_key, batch)
 
     def _cut_torn(self) -> None:
         if self._torn:

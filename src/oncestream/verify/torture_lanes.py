@@ -28,7 +28,14 @@ JOIN_S: Final = 300.0
 REPLACED_OF: Final = 4  # freezes, all but one
 ROOM_BYTES_MAX: Final = 8 * 1024
 SLOW_MS: Final = (50, 500)
-DISK_PLACES: Final = ("*", "*", "*/torture-*", "*/__transaction_state-*", "*/__consumer_offsets-*")
+DISK_PLACES: Final = (
+    "*",
+    "*",
+    "*/torture-*",
+    "*/__transaction_state-*",
+    "*/__consumer_offsets-*",
+    "*/.journal-*",
+)
 DELAYED: Final = (ApiKey.END_TXN, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.FIND_COORDINATOR)
 TROUBLES: Final = (
     Trouble.FAIL,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faulty_broker import FaultyBroker
 from tests.broker.disk_kit import (
     BEGINS,
     DATA_FULL,
     DECISIONS_FULL,
     FULL,
+    SYNC_FAILS,
     TOPIC,
     WORKS,
     Running,
@@ -109,7 +109,7 @@ def test_a_decision_whose_flush_failed_is_not_told_until_a_restart_has_found_it_
     producer.begin_transaction()
     producer.produce(TOPIC, b"decided")
     assert producer.flush(TIMEOUT_S) == 0
-    faulty.set_faults(DiskFaults(sync_errors="*/__transaction_state-*"))
+    faulty.set_faults(SYNC_FAILS)
     commit = Running(lambda: producer.commit_transaction(TIMEOUT_S))
     wait_until(lambda: lines(faulty, "flush failed topic=__transaction_state") == 1)
     faulty.set_faults(WORKS)

@@ -1,0 +1,157 @@
+"""Random walks of several logs that end with a loss of power: what was acknowledged is there."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oncestream.storage import journal as journal_module
+from oncestream.storage.config import LogConfig
+from oncestream.storage.folder import DataFolder
+from oncestream.storage.log import Log
+from tests.storage.kit import Clock, batch_of, values_in
+from tests.storage.power import PowerlessDisk
+
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=150, retention_ms=-1, segment_ms=10**15)
+LOGS = 3
+LARGE = 400
+
+
+class ReadOnly(Exception):
+    """What nobody was told of may look like damage, if the system wrote its pages in another order."""
+
+
+class Machine:
+    """Three logs and their journal, driven as the broker does it."""
+
+    def __init__(self, root: Path, chance: Random) -> None:
+        self._chance = chance
+        self._path = root / "data"
+        self._written: list[list[bytes]] = [[] for _ in range(LOGS)]
+        self._starts = [0] * LOGS
+        self._sequences = [0] * LOGS
+        self._count = 0
+        self._open(PowerlessDisk())
+
+    def _open(self, disk: PowerlessDisk) -> None:
+        self._disk = disk
+        self._folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk)
+        self._logs = [self._folder.open_log("events", n, bytes([n]) * 16, CONFIG) for n in range(LOGS)]
+        self._folder.journal.start({bytes([n]) * 16 for n in range(LOGS)}, active=True)
+        self._settling: list[Log] = []
+
+    def append(self) -> None:
+        number = self._chance.randrange(LOGS)
+        self._count += 1
+        value = b"%06d" % self._count * self._chance.choice([1, 1, 5, LARGE // 6])
+        batch = batch_of([value], producer_id=number + 1, sequence=self._sequences[number])
+        self._logs[number].append(batch)
+        self._sequences[number] += 1
+        self._written[number].append(value)
+
+    def flush(self) -> None:
+        """As group commit does: what the journal has by the journal, the rest by its files."""
+        journal = self._folder.journal
+        by_journal = [log for log in self._logs if log.in_journal]
+        for log in self._logs:
+            if log not in by_journal:
+                self._sync(log)
+        flush = journal.flush(by_journal)
+        flush.run()
+        assert flush.error is None
+        journal.synced(flush)
+        for log, end_offset in zip(by_journal, flush.ends, strict=True):
+            log.journaled(end_offset)
+
+    def settle(self) -> None:
+        """In two steps, between which anything may happen."""
+        if self._settling:
+            for log in self._settling:
+                self._sync(log)
+            self._settling = []
+            self._folder.journal.freed()
+        elif self._folder.journal.switch():
+            self._settling = list(self._logs)
+
+    def checkpoint(self) -> None:
+        self._folder.checkpoint()
+
+    def stop(self) -> None:
+        self._folder.close()
+        self._open(self._disk)
+        self._check([len(each) for each in self._written])
+
+    def lose_power(self) -> None:
+        acknowledged = [log.synced_offset for log in self._logs]
+        self._folder.abandon()
+        self._disk.cut_power(self._path, self._chance)
+        disk = PowerlessDisk()
+        disk.settle(self._path)
+        self._open(disk)
+        self._check(acknowledged)
+
+    def _check(self, acknowledged: list[int]) -> None:
+        for number, log in enumerate(self._logs):
+            start, found = log.start_offset, values_in(log)
+            nothing_told = acknowledged[number] <= self._starts[number]
+            assert start == self._starts[number] or nothing_told  # then even the first file may be gone
+            assert start + len(found) >= acknowledged[number]
+            assert found == self._written[number][start : start + len(found)]
+            if log.failed is not None:
+                raise ReadOnly
+            self._starts[number] = start
+            del self._written[number][start + len(found) :]
+            self._sequences[number] = start + len(found)
+            if found:
+                again = batch_of(found[-1:], producer_id=number + 1, sequence=self._sequences[number] - 1)
+                assert log.append(again).duplicate
+
+    def _sync(self, log: Log) -> None:
+        ticket = log.unsynced()
+        if ticket is not None:
+            ticket.run()
+            log.synced(ticket)
+
+
+STEPS = [
+    *[Machine.append] * 12,
+    *[Machine.flush] * 6,
+    *[Machine.settle] * 3,
+    Machine.checkpoint,
+    Machine.lose_power,
+    Machine.stop,
+]
+
+
+@settings(max_examples=150)
+@given(st.randoms(use_true_random=False))
+def test_what_was_acknowledged_outlives_a_loss_of_power(chance: Random) -> None:
+    walk(chance, 60)
+
+
+@pytest.mark.slow
+@settings(max_examples=1500)
+@given(st.randoms(use_true_random=True))
+def test_a_long_walk_through_losses_of_power(chance: Random) -> None:
+    walk(chance, 150)
+
+
+def walk(chance: Random, steps: int) -> None:
+    root = Path(tempfile.mkdtemp())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal_module, "BATCH_BYTES_MAX", LARGE)
+        try:
+            machine = Machine(root, chance)
+            with suppress(ReadOnly):
+                for step in chance.choices(STEPS, k=steps):
+                    step(machine)
+                machine.lose_power()
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
