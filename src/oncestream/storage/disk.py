@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,10 @@ class Disk:
     def write(self, fd: int, data: memoryview | bytes | bytearray, position: int) -> int:
         """May write less than all of it, as the system call does."""
         return os.pwrite(fd, data, position)
+
+    def write_parts(self, fd: int, parts: Sequence[memoryview | bytes], position: int) -> int:
+        """As `write`, of several one after the other."""
+        return os.pwritev(fd, parts, position)
 
     def make_file(self, path: str | Path) -> None:
         """An empty file, unless there is one."""

@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -58,6 +59,9 @@ class FaultyDisk(Disk):
         if not os.path.exists(path):
             self._room_at(str(path))
         super().make_file(path)
+
+    def write_parts(self, fd: int, parts: Sequence[memoryview | bytes], position: int) -> int:
+        return self.write(fd, b"".join(parts), position)
 
     def make_folder(self, path: Path) -> None:
         self._room_at(str(path))

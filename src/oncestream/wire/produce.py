@@ -21,6 +21,7 @@ _VERSION_MAX: Final = 13
 _ONE_BYTE_MAX: Final = 0x7F
 _ID_BYTES: Final = 16
 
+_new: Final = tuple.__new__  # half the price of calling the class
 _HEADER: Final = struct.Struct(">hhih")  # api key, version, correlation id, size of the client id
 # transactional id (null), acks, timeout, topics (1), size of the name
 _BODY: Final = struct.Struct(">hhiih")
@@ -119,7 +120,8 @@ def _read(frame: memoryview, version: int, correlation_id: int, position: int) -
     stop = start + size
     if no_id != -1 or topics != 1 or size < 0 or not (partitions := _partitions(frame, stop)):
         return None
-    return PlainProduce(version, correlation_id, acks, timeout_ms, bytes(frame[start:stop]), partitions)
+    topic = bytes(frame[start:stop])
+    return _new(PlainProduce, (version, correlation_id, acks, timeout_ms, topic, partitions))
 
 
 def _read_flexible(
@@ -137,7 +139,8 @@ def _read_flexible(
         stop = start + _ID_BYTES
     if tags or no_id or topics != 2 or not (partitions := _partitions_flexible(frame, stop)):
         return None
-    return PlainProduce(version, correlation_id, acks, timeout_ms, bytes(frame[start:stop]), partitions)
+    topic = bytes(frame[start:stop])
+    return _new(PlainProduce, (version, correlation_id, acks, timeout_ms, topic, partitions))
 
 
 def _partitions(frame: memoryview, position: int) -> list[tuple[int, memoryview]] | None:
