@@ -112,14 +112,14 @@ class Journal:
         try:
             file = self._file or self._begin()
             head = b"".join((self._salt, key, _SIZE.pack(size), batch[:CRC_START]))
-            entry = b"".join((_CRC.pack(crc32c(head)), head, batch[CRC_START:]))
-            if self._disk.write(file.fd, entry, self._position) != len(entry):
-                self._disk.write_all(file.fd, entry, self._position)
+            entry = (_CRC.pack(crc32c(head)) + head, batch[CRC_START:])
+            if self._disk.write_parts(file.fd, entry, self._position) != _ENTRY_BYTES + size:
+                self._disk.write_all(file.fd, b"".join(entry), self._position)
         except (
             OSError
         ):  # what was written of it ends the journal for a reader, until something takes its place
             return False
-        self._position += len(entry)
+        self._position += _ENTRY_BYTES + size
         return True
 
     @property
