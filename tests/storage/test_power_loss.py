@@ -130,14 +130,14 @@ STEPS = [
 ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_what_was_acknowledged_outlives_a_loss_of_power(chance: Random) -> None:
     walk(chance, 60)
 
 
 @pytest.mark.slow
-@settings(max_examples=1500)
+@settings(max_examples=200)
 @given(st.randoms(use_true_random=True))
 def test_a_long_walk_through_losses_of_power(chance: Random) -> None:
     walk(chance, 150)

@@ -115,9 +115,8 @@ class Journal:
             entry = (_CRC.pack(crc32c(head)) + head, batch[CRC_START:])
             if self._disk.write_parts(file.fd, entry, self._position) != _ENTRY_BYTES + size:
                 self._disk.write_all(file.fd, b"".join(entry), self._position)
-        except (
-            OSError
-        ):  # what was written of it ends the journal for a reader, until something takes its place
+        except OSError:
+            # What was written of it is where the journal ends for a reader, until something takes its place.
             return False
         self._position += _ENTRY_BYTES + size
         return True
