@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -281,6 +282,27 @@ def test_a_journal_without_room_leaves_the_work_to_the_files(tmp_path: Path) -> 
     journaled_yet.append(store.log.in_journal)
     assert journaled_yet == [False, False, True]
     assert [int.from_bytes(b[:8], "big") for b in read_journal([store.path / FILE_NAMES[1]])[KEY]] == [0, 2]
+
+
+def test_a_file_that_was_made_but_had_no_room_for_its_head_gets_its_name_synced(tmp_path: Path) -> None:
+    class NotingDisk(FaultyDisk):
+        folders: ClassVar[list[str]] = []
+
+        def sync_folder(self, folder: str | Path) -> None:
+            self.folders.append(Path(folder).name)
+            super().sync_folder(folder)
+
+    disk = NotingDisk()
+    store = journaled(tmp_path / "data", disk)
+    disk.set_faults(DiskFaults(room_bytes=10, full_paths="*/.journal-*"))
+    fill(store, 1)
+    assert (store.path / FILE_NAMES[1]).exists()
+    disk.set_faults(DiskFaults())
+    store.sync()
+    fill(store, 1, first=1)
+    disk.folders.clear()
+    flush(store)
+    assert disk.folders == ["data"]
 
 
 def test_a_clean_stop_leaves_no_journal(store: Store) -> None:

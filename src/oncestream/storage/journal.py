@@ -169,12 +169,11 @@ class Journal:
         path = self._paths[turn % 2]
         salt = os.urandom(_SALT_BYTES)
         head = _HEAD.pack(_MAGIC, turn, salt)
-        is_new = not path.exists()
-        if is_new:
+        if not path.exists():
             self._disk.make_file(path)
+            self._names += 1
         file = OpenFile(str(path))
         self._disk.write_all(file.fd, head + _CRC.pack(crc32c(head)), 0)
-        self._names += is_new
         self._turn, self._salt, self._position, self._file = turn, salt, _FIRST_ENTRY, file
         self._unsynced = (*self._unsynced, file)
         return file
