@@ -17,6 +17,7 @@ from oncestream.broker.partition import Partition
 from oncestream.broker.settings import load_settings
 from oncestream.records.records import records_of
 from oncestream.storage.compaction import CompactionJob
+from oncestream.storage.sync import SyncTicket
 from oncestream.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -24,7 +25,7 @@ from oncestream.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.kit import Wire, batch, create_topic, produce, wait_until
+from tests.broker.kit import TIMEOUT_S, Wire, batch, create_topic, produce, wait_until
 
 START_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -221,6 +222,31 @@ def offsets(partition: Partition) -> list[int]:
         for one in partition.log.batches(partition.log.start_offset)
         for record in records_of(one)
     ]
+
+
+def test_a_topic_deleted_while_it_is_flushed_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    started, may_run = threading.Event(), threading.Event()
+    run_ticket = SyncTicket.run
+
+    def run_late(ticket: SyncTicket) -> None:
+        if threading.current_thread() is not threading.main_thread():  # the catalogue's is run at once
+            started.set()
+            assert may_run.wait(TIMEOUT_S)
+        run_ticket(ticket)
+
+    async def scenario(s: Setup) -> None:
+        s.append(s.topic(), b"key", b"value")
+        monkeypatch.setattr(SyncTicket, "run", run_late)
+        round_ = asyncio.create_task(s.housekeeping.round())
+        assert await asyncio.to_thread(started.wait, TIMEOUT_S)
+        s.node.delete_topic(s.node.topics["events"])
+        may_run.set()
+        await round_
+
+    run(tmp_path, scenario)
+    assert "failed" not in caplog.text
 
 
 def run(folder: Path, scenario: Callable[[Setup], Awaitable[None]], **flags: object) -> None:
