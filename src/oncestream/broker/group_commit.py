@@ -37,7 +37,8 @@ class GroupCommit:
         self._running: set[Partition] = set()
         self._flushing = False  # the journal
         self._unsettled: set[Partition] = set()  # with something in the journal that is not settled
-        self._settling = 0
+        self._settling = False
+        self._to_settle: list[Partition] = []
         self._scheduled = False
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
@@ -62,15 +63,10 @@ class GroupCommit:
         """Begins to flush the files of all partitions that are durable by the journal only."""
         if self._settling or not self._unsettled or not self._journal.switch():
             return
-        partitions, self._unsettled = self._unsettled | self._dirty, set()
+        self._to_settle, self._unsettled = list(self._unsettled | self._dirty), set()
         self._idle.clear()
-        for each in partitions:
-            ticket = each.log.unsynced()
-            if ticket is not None:
-                self._settling += 1
-                self._jobs.put((ticket.run, partial(self._settled, each, ticket)))
-        if not self._settling:
-            self._all_settled()
+        self._settling = True
+        self._settle_next()
 
     async def drain(self) -> None:
         """Waits until everything appended so far is flushed."""
@@ -145,11 +141,17 @@ class GroupCommit:
         self._synced(partition, ticket)
         if ticket.error is not None and not partition.log.retired:
             self._journal.stop()  # it has what the file may lack
-        self._settling -= 1
-        if not self._settling:
-            self._all_settled()
+        self._settle_next()
 
-    def _all_settled(self) -> None:
+    def _settle_next(self) -> None:
+        """One file at a time: there is no hurry, and the journal's flushes, which somebody waits for, come between."""
+        while self._to_settle:
+            partition = self._to_settle.pop()
+            ticket = partition.log.unsynced()
+            if ticket is not None:
+                self._jobs.put((ticket.run, partial(self._settled, partition, ticket)))
+                return
+        self._settling = False
         self._journal.freed()
         if not self._scheduled:
             self._start()

@@ -10,6 +10,7 @@ here.
 from __future__ import annotations
 
 import logging
+import mmap
 import os
 import struct
 from collections.abc import Container, Iterator, Sequence
@@ -26,7 +27,7 @@ from oncestream.storage.files import OpenFile
 logger = logging.getLogger("oncestream.storage")
 
 FILE_NAMES: Final = (".journal-0", ".journal-1")
-FULL_BYTES: Final = 16 * 1024 * 1024
+FULL_BYTES: Final = 32 * 1024 * 1024
 # To flush a larger one where it lies costs no more than to write it twice.
 BATCH_BYTES_MAX: Final = 64 * 1024
 
@@ -214,11 +215,11 @@ def read_journal(paths: Sequence[Path]) -> dict[LogKey, list[memoryview]]:
 
 
 def _open_turn(path: Path) -> tuple[int, bytes, memoryview] | None:
-    try:
-        data = memoryview(path.read_bytes())
-    except FileNotFoundError:
+    if not path.exists() or path.stat().st_size < _FIRST_ENTRY:
         return None
-    if len(data) < _FIRST_ENTRY or _CRC.unpack_from(data, _HEAD.size)[0] != crc32c(data[: _HEAD.size]):
+    with path.open("rb") as file:
+        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    if _CRC.unpack_from(data, _HEAD.size)[0] != crc32c(data[: _HEAD.size]):
         return None
     magic, number, salt = _HEAD.unpack_from(data)
     return (number, salt, data) if magic == _MAGIC else None
