@@ -20,6 +20,7 @@ from oncestream.broker.settings import load_settings
 from oncestream.storage import journal
 from oncestream.storage.disk import Disk
 from oncestream.storage.journal import FILE_NAMES
+from oncestream.testing.disk import path_of
 from oncestream.wire.error_codes import KafkaError
 from tests.broker.kit import TIMEOUT_S, batch
 from tests.storage.kit import values_in
@@ -36,7 +37,7 @@ class WatchedDisk(Disk):
         self.failing = ""
 
     def sync(self, fd: int) -> None:
-        path = os.readlink(f"/proc/self/fd/{fd}")
+        path = path_of(fd)
         if self.failing and fnmatch(path, self.failing):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         name = os.path.basename(path)

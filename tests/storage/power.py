@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 from oncestream.storage.disk import Disk
+from oncestream.testing.disk import path_of
 
 PAGE_BYTES = 64  # small, so that small logs have many
 
@@ -20,7 +21,7 @@ class PowerlessDisk(Disk):
         self._names: dict[str, set[str]] = {}
 
     def sync(self, fd: int) -> None:
-        path = os.readlink(f"/proc/self/fd/{fd}")
+        path = path_of(fd)
         self._content[path] = Path(path).read_bytes()
 
     def sync_folder(self, folder: str | Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from oncestream.storage import journal as journal_module
 from oncestream.storage.config import LogConfig
 from oncestream.storage.journal import BATCH_BYTES_MAX, FILE_NAMES, Journal, LogKey, read_journal
-from oncestream.testing.disk import DiskFaults, FaultyDisk
+from oncestream.testing.disk import DiskFaults, FaultyDisk, path_of
 from tests.storage.kit import TOPIC_ID, Store, batch_of, values_in
 
 KEY = LogKey(TOPIC_ID, 0)
@@ -191,8 +190,8 @@ def test_files_take_turns_and_what_a_turn_left_behind_does_not_count(store: Stor
     written.append(fill(store, 1, first=27))
     found = read_journal([store.path / name for name in FILE_NAMES])[KEY]
     sizes = [len(batch_of([value], producer_id=5)) for values in written[-2:] for value in values]
-    assert [len(batch) for batch in found] == sizes
-    assert [int.from_bytes(batch[:8], "big") for batch in found] == [25, 26, 27]
+    assert [len(batch) for _, batch in found] == sizes
+    assert [int.from_bytes(batch[:8], "big") for _, batch in found] == [25, 26, 27]
 
 
 def test_a_full_journal_asks_for_the_other_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +217,7 @@ def test_what_comes_while_a_file_is_synced_is_synced_again_although_its_turn_end
 
         def sync(self, fd: int) -> None:
             super().sync(fd)
-            self.synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+            self.synced.append(Path(path_of(fd)).name)
             if self.meanwhile:
                 self.meanwhile.pop()()
 
@@ -281,7 +280,9 @@ def test_a_journal_without_room_leaves_the_work_to_the_files(tmp_path: Path) -> 
     store.sync()
     journaled_yet.append(store.log.in_journal)
     assert journaled_yet == [False, False, True]
-    assert [int.from_bytes(b[:8], "big") for b in read_journal([store.path / FILE_NAMES[1]])[KEY]] == [0, 2]
+    assert [
+        int.from_bytes(batch[:8], "big") for _, batch in read_journal([store.path / FILE_NAMES[1]])[KEY]
+    ] == [0, 2]
 
 
 def test_a_file_that_was_made_but_had_no_room_for_its_head_gets_its_name_synced(tmp_path: Path) -> None:

@@ -44,10 +44,10 @@ class GroupCommit:
         self._idle.set()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._journal_jobs: SimpleQueue[_Job | None] = SimpleQueue()  # never behind the others
-        queues = [self._jobs] * threads + [self._journal_jobs]
+        self._queues = [self._jobs] * threads + [self._journal_jobs]  # one for each thread
         self._threads = [
             Thread(target=self._work, args=(queue,), name=f"oncestream-sync-{i}", daemon=True)
-            for i, queue in enumerate(queues)
+            for i, queue in enumerate(self._queues)
         ]
         for thread in self._threads:
             thread.start()
@@ -73,9 +73,8 @@ class GroupCommit:
         await self._idle.wait()
 
     def close(self) -> None:
-        for _ in self._threads:
-            self._jobs.put(None)
-        self._journal_jobs.put(None)
+        for queue in self._queues:
+            queue.put(None)
         for thread in self._threads:
             thread.join()
 
@@ -87,7 +86,8 @@ class GroupCommit:
                 by_journal.append(partition)
             else:
                 self._dirty.discard(partition)
-                self._flush_file(partition)
+                if self._flush_file(partition, self._file_done):
+                    self._running.add(partition)
         if by_journal and not self._flushing:
             self._dirty.difference_update(by_journal)
             self._unsettled.update(by_journal)
@@ -95,11 +95,12 @@ class GroupCommit:
         if not (self._dirty or self._running or self._flushing or self._settling):
             self._idle.set()
 
-    def _flush_file(self, partition: Partition) -> None:
+    def _flush_file(self, partition: Partition, done: Callable[[Partition, SyncTicket], None]) -> bool:
+        """Whether there is anything to flush."""
         ticket = partition.log.unsynced()
         if ticket is not None:
-            self._running.add(partition)
-            self._jobs.put((ticket.run, partial(self._file_done, partition, ticket)))
+            self._jobs.put((ticket.run, partial(done, partition, ticket)))
+        return ticket is not None
 
     def _flush_journal(self, partitions: list[Partition]) -> None:
         self._flushing = True
@@ -146,10 +147,7 @@ class GroupCommit:
     def _settle_next(self) -> None:
         """One file at a time: there is no hurry, and the journal's flushes, which somebody waits for, come between."""
         while self._to_settle:
-            partition = self._to_settle.pop()
-            ticket = partition.log.unsynced()
-            if ticket is not None:
-                self._jobs.put((ticket.run, partial(self._settled, partition, ticket)))
+            if self._flush_file(self._to_settle.pop(), self._settled):
                 return
         self._settling = False
         self._journal.freed()
@@ -160,8 +158,7 @@ class GroupCommit:
         try:
             partition.log.synced(ticket)
         except KafkaError as error:
-            if not partition.log.retired:
-                logger.error(
-                    "flush failed topic=%s partition=%d: %s", partition.topic, partition.index, error.message
-                )
+            logger.error(
+                "flush failed topic=%s partition=%d: %s", partition.topic, partition.index, error.message
+            )
         partition.on_synced()

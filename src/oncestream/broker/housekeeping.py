@@ -99,7 +99,5 @@ def _going_on(doing: str, log: Log | None = None) -> Iterator[None]:
     except DiskFull:
         pass
     except KafkaError as error:
-        if log is not None and log.retired:
-            return  # its topic was deleted meanwhile
         where = "" if log is None else f" topic={log.topic} partition={log.partition}"
         logger.error("%s failed%s: %s", doing, where, error.message)

@@ -19,7 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from oncestream.records.batch import CRC_START, HEADER_SIZE, is_valid_batch, parse_header
+from oncestream.records.batch import CRC_START, HEADER_SIZE, BatchHeader, is_valid_batch, parse_header
 from oncestream.records.crc import crc32c
 from oncestream.storage.disk import Disk
 from oncestream.storage.files import OpenFile
@@ -49,6 +49,13 @@ class LogKey(NamedTuple):
         return _KEY.pack(*self)
 
 
+class Entry(NamedTuple):
+    """A batch that the journal holds."""
+
+    header: BatchHeader
+    batch: memoryview
+
+
 class HasEnd(Protocol):
     """A log, as far as a flush of the journal needs to know it."""
 
@@ -76,7 +83,7 @@ class Journal:
 
     # -- after a crash ------------------------------------------------------------------------
 
-    def left_of(self, key: LogKey) -> Sequence[memoryview]:
+    def left_of(self, key: LogKey) -> Sequence[Entry]:
         """The batches of a log that were here when the broker started, in order."""
         return self._left.get(key, ())
 
@@ -200,17 +207,17 @@ class JournalFlush:
             self.error = error
 
 
-def read_journal(paths: Sequence[Path]) -> dict[LogKey, list[memoryview]]:
+def read_journal(paths: Sequence[Path]) -> dict[LogKey, list[Entry]]:
     """The batches of each log in the order in which they were appended.
 
     Of the turn before the last a part may be missing: where the system wrote them out of order, its end, which then
     nobody was told of; where its file is about to be used again, anything, for then the logs have it.
     """
-    found: dict[LogKey, list[memoryview]] = {}
+    found: dict[LogKey, list[Entry]] = {}
     turns = [turn for path in paths if (turn := _open_turn(path)) is not None]
     for _, salt, data in sorted(turns, key=itemgetter(0)):
-        for key, batch in _entries(data, salt):
-            found.setdefault(key, []).append(batch)
+        for key, entry in _entries(data, salt):
+            found.setdefault(key, []).append(entry)
     return found
 
 
@@ -225,7 +232,7 @@ def _open_turn(path: Path) -> tuple[int, bytes, memoryview] | None:
     return (number, salt, data) if magic == _MAGIC else None
 
 
-def _entries(data: memoryview, salt: bytes) -> Iterator[tuple[LogKey, memoryview]]:
+def _entries(data: memoryview, salt: bytes) -> Iterator[tuple[LogKey, Entry]]:
     """Whole entries of this turn; the first that is not one is where the turn, or what is left of it, ends."""
     position = _FIRST_ENTRY
     while position + _ENTRY_BYTES + HEADER_SIZE <= len(data):
@@ -244,5 +251,5 @@ def _entries(data: memoryview, salt: bytes) -> Iterator[tuple[LogKey, memoryview
             or not is_valid_batch(batch, header)
         ):
             return
-        yield LogKey(*_KEY.unpack_from(data, head + _SALT_BYTES)), batch
+        yield LogKey(*_KEY.unpack_from(data, head + _SALT_BYTES)), Entry(header, batch)
         position = stop

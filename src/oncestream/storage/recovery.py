@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oncestream.errors import LogCorrupt
-from oncestream.records.batch import BatchHeader, parse_header
+from oncestream.records.batch import BatchHeader
 from oncestream.records.control import marker_of
 from oncestream.storage.config import LogConfig
 from oncestream.storage.epochs import LeaderEpochs
@@ -90,7 +90,7 @@ class _Recovery:
         self._place = place
         self._interval = config.index_interval_bytes
         self._holes = config.cleanup_compact or loaded.first_dirty_offset is not None
-        self._journaled = {parse_header(batch).base_offset for batch in place.journal.left_of(place.key)}
+        self._journaled = {header.base_offset for header, _ in place.journal.left_of(place.key)}
 
     def run(self, recover_from: int) -> None:
         loaded = self._loaded
@@ -192,13 +192,11 @@ def _restore_from_journal(loaded: LoadedLog, place: LogPlace, interval: int) -> 
     """Appends what the journal has beyond the end of the log, durably: it all belongs to the last segment."""
     first_offset = loaded.end_offset
     segment = loaded.segments[-1]
-    for batch in place.journal.left_of(place.key):
-        header = parse_header(batch)
+    for header, batch in place.journal.left_of(place.key):
         if header.base_offset < loaded.end_offset:
             continue
-        if (
-            header.base_offset > loaded.end_offset
-        ):  # nobody was told of it: what comes before it was not durable
+        if header.base_offset > loaded.end_offset:
+            # Nobody was told of it: what comes before it was not durable.
             logger.warning(
                 "%s: the journal goes on at offset %d, the log ends at %d: not used",
                 *(place.folder.name, header.base_offset, loaded.end_offset),

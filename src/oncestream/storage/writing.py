@@ -126,7 +126,12 @@ class LogWriter(LogReader):
         return self._unsynced.ticket(self.end_offset)
 
     def synced(self, ticket: SyncTicket) -> None:
-        """The ticket has run: moves both offsets up, or, if it failed, fails the log for good and raises."""
+        """The ticket has run: moves both offsets up, or, if it failed, fails the log for good and raises.
+
+        Of a log whose topic was deleted meanwhile there is nothing to say.
+        """
+        if self.retired:
+            return
         if ticket.error is not None:
             raise self._fail(storage_error(f"sync of {self.folder.name} failed: {ticket.error}"))
         if self.failed is not None:

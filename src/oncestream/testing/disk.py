@@ -47,7 +47,7 @@ class FaultyDisk(Disk):
 
     def write(self, fd: int, data: memoryview | bytes | bytearray, position: int) -> int:
         faults, view = self._now(), memoryview(data)
-        room_bytes = None if self._room_bytes is None else self._room_at(_path_of(fd))
+        room_bytes = None if self._room_bytes is None else self._room_at(path_of(fd))
         if room_bytes is not None:
             view = view[:room_bytes]
             self._room_bytes = room_bytes - len(view)
@@ -73,7 +73,7 @@ class FaultyDisk(Disk):
         super().truncate(fd, size_bytes)
 
     def sync(self, fd: int) -> None:
-        self._sync(_path_of(fd))
+        self._sync(path_of(fd))
         super().sync(fd)
 
     def sync_folder(self, folder: str | Path) -> None:
@@ -114,7 +114,8 @@ class FileControlledDisk(FaultyDisk):
         return self._faults
 
 
-def _path_of(fd: int) -> str:
+def path_of(fd: int) -> str:
+    """Where an open file lies."""
     return os.readlink(f"/proc/self/fd/{fd}")
 
 
