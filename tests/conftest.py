@@ -29,6 +29,9 @@ CANNOT_RUN_HERE = "cannot run here: "
 REASON_CHARACTERS_MAX = 200
 PASSWORDS = {name: f"{name}-secret" for name in ("admin", "alice", "bob", "carol")}
 
+# Tests write records of old times, which retention must not take before they are read (the embedded broker waits).
+NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.interval.ms": "86400000"}
+
 # This machine may be busy: no test fails for its time.
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
@@ -79,7 +82,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 @pytest.fixture(scope="session")
 def apache_kafka(java: None) -> Iterator[ApacheKafka]:
     """One node of Apache Kafka for the whole run; mark the test `java`."""
-    with ApacheKafka() as kafka:
+    with ApacheKafka(settings=NO_RETENTION) as kafka:
         yield kafka
 
 
@@ -136,7 +139,7 @@ def secured_embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secur
 @pytest.fixture(scope="session")
 def secured_apache(java: None) -> Iterator[Secured]:
     """One node of Apache Kafka with an authorizer, for the whole run; mark the test `java`."""
-    with ApacheKafka(users=PASSWORDS, super_users=("admin",)) as kafka:
+    with ApacheKafka(users=PASSWORDS, super_users=("admin",), settings=NO_RETENTION) as kafka:
         yield Secured(kafka.bootstrap_servers, kafka.client_settings)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -105,9 +106,19 @@ def test_snapshots_go_with_their_segments(tmp_path: Path) -> None:
     assert {path.stem for path in store.log_folder.glob("*.snapshot")} <= segments
 
 
-def test_segments_without_timestamps_age_by_their_file(tmp_path: Path) -> None:
-    import os
+@pytest.mark.parametrize("stay_ms", [1000, 300_000])
+def test_records_that_were_old_when_they_were_written_stay_a_while(tmp_path: Path, stay_ms: int) -> None:
+    store = open_with(tmp_path, retention_ms=1000 if stay_ms == 1000 else 7 * 86_400_000)
+    fill(store, 7)
+    written = [int(os.stat(path).st_mtime * 1000) for path in store.log_folder.glob("*.log")]
+    for log in (store.log, store.reborn().log):
+        assert log.apply_retention(min(written) + stay_ms) == 0
+        assert len(records_in(log)) == 7
+    store.log.apply_retention(max(written) + stay_ms + 1)
+    assert records_in(store.log) == []
 
+
+def test_segments_without_timestamps_age_by_their_file(tmp_path: Path) -> None:
     store = open_with(tmp_path, retention_ms=1000)
     for _ in range(10):
         store.log.append(batch_of([b"v" * 90], timestamp=-1))

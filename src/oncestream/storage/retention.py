@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from oncestream.storage.config import LogConfig
 from oncestream.storage.segment import Segment
+
+STAY_MS: Final = 300_000
+"""Records that were old when they were written stay at least so long: Kafka looks every five minutes."""
 
 
 def segments_to_delete(segments: Sequence[Segment], start_offset: int, config: LogConfig, now_ms: int) -> int:
@@ -38,8 +42,15 @@ def _beyond_size(segments: Sequence[Segment], retention_bytes: int, count: int) 
 def _beyond_age(segments: Sequence[Segment], retention_ms: int, now_ms: int, count: int) -> int:
     if retention_ms < 0:
         return count
-    while count < len(segments) and now_ms - segments[count].largest_timestamp() > retention_ms:
+    while count < len(segments) and _is_expired(segments[count], retention_ms, now_ms):
         if count + 1 == len(segments) and not segments[count].size_bytes:
             break
         count += 1
     return count
+
+
+def _is_expired(segment: Segment, retention_ms: int, now_ms: int) -> bool:
+    if now_ms - segment.largest_timestamp() <= retention_ms:
+        return False
+    written_ago_ms = now_ms - segment.written_ms()
+    return not 0 <= written_ago_ms <= min(retention_ms, STAY_MS)  # below 0: the clock was set, or is a test's

@@ -254,6 +254,10 @@ class Segment:
         """For retention: the largest timestamp of a record, or the file's age if records have none."""
         if self._largest.timestamp >= 0:
             return self._largest.timestamp
+        return self.written_ms()
+
+    def written_ms(self) -> int:
+        """When the file was last written to."""
         return int(os.stat(self.path).st_mtime * 1000)
 
     def first_timestamp(self) -> int:
