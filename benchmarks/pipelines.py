@@ -42,6 +42,7 @@ FLINK_JARS: Final = JarSet(
     ),
 )
 JAVA_QUIET: Final = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=error",)
+BATCH_ROWS: Final = 500_000
 THROUGHPUT_TARGETS: Final = {SPARK_SQL: 2.0, STREAMS: 1.2, FLINK: 1.2, FLINK_FAST: 1.2}
 WINDOWS: Final = {"30 s after the start": Window(30, 60), "warm": Window(90, 120)}
 WINDOWS_QUICK: Final = {"20 s after the start": Window(20, 30), "warm": Window(40, 50)}
@@ -101,7 +102,7 @@ def all_systems(kafka: str, embedded: str, only: str | None) -> dict[str, System
         LOOP: own_program("confluent_loop.py"),
     }
     wanted = {name: command for name, command in commands.items() if only is None or only in name}
-    ours = own_program("oncestream_pipeline.py")
+    ours = own_program("oncestream_pipeline.py", str(BATCH_ROWS))
     systems = [System(OURS, kafka, ours), System(OURS_EMBEDDED, embedded, ours)]
     systems += [System(name, kafka, command) for name, command in wanted.items()]
     return {system.name: system for system in systems}
@@ -141,7 +142,7 @@ def comparisons(
         ),
         Load(
             "throughput",
-            partial(loads.throughput, warm_up=max(records // 2, 250_000), records=records),
+            partial(loads.throughput, warm_up=BATCH_ROWS, records=max(records, BATCH_ROWS)),
             [
                 rows("throughput", "records/s", {name: Target(x) for name, x in THROUGHPUT_TARGETS.items()}),
                 rows("peak memory", "MB", {}, Target(below=1200)),
@@ -176,14 +177,14 @@ def growth_systems(kafka: str) -> dict[str, System]:
         for rows in ROWS_PER_BATCH
     ]
     systems += [
-        System(f"partitions: {count}", kafka, own_program("oncestream_pipeline.py"), count)
+        System(f"partitions: {count}", kafka, own_program("oncestream_pipeline.py", str(BATCH_ROWS)), count)
         for count in PARTITIONS
     ]
     systems += [
         System(
             f"executors: {count}",
             kafka,
-            own_program("oncestream_pipeline.py", "250000", f"local-cluster[{count},1,1024]"),
+            own_program("oncestream_pipeline.py", str(BATCH_ROWS), f"local-cluster[{count},1,1024]"),
         )
         for count in EXECUTORS
     ]

@@ -1,4 +1,4 @@
-"""The job on Oncestream: python oncestream_pipeline.py BOOTSTRAP SOURCE SINK NAME [ROWS_PER_BATCH] [MASTER]."""
+"""The job on Oncestream: python oncestream_pipeline.py BOOTSTRAP SOURCE SINK NAME ROWS_PER_BATCH [MASTER]."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import oncestream as once
 
 
 def main() -> None:
-    bootstrap, source, sink, name, *options = sys.argv[1:]
-    rows_per_batch, master = [*options, *("250000", "local[*]")[len(options) :]]
-    spark = once.session(name, master=master)
+    bootstrap, source, sink, name, rows_per_batch, *master = sys.argv[1:]
+    spark = once.session(name, master=master[0] if master else "local[*]")
     values = (
         spark.readStream.format("oncestream")
         .option("kafka.bootstrap.servers", bootstrap)
