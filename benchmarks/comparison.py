@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -102,9 +103,9 @@ def compare(loads: Sequence[Load], peers: Mapping[str, Any]) -> dict[str, str]:
 
 def _one_round(load: Load, repetition: int, peers: Mapping[str, Any], tell: Callable[[str], None]) -> None:
     names = load.peer_names()
-    # Who goes first alternates, so that neither always meets the other's dirty pages.
     for name in names if repetition % 2 == 0 else reversed(names):
         tell(f"{load.title}: {name}")
+        os.sync()  # nobody pays for dirty pages that another one left
         figures = load.run(peers[name])
         if repetition < 0:
             continue

@@ -16,15 +16,21 @@ from oncestream.spark.java import find_java
 if TYPE_CHECKING:
     from py4j.java_gateway import JVMView
     from pyspark import SparkConf
+    from pyspark.sql import DataFrame
 
-# Four times the defaults: the optimising compiler takes as much CPU time as all else that starts, for code
+# Sixteen times the defaults: the optimising compiler takes as much CPU time as all else that starts, for code
 # that runs once. What a stream repeats passes these within seconds.
 LATER_OPTIMISATION: Final = (
-    "-XX:Tier4InvocationThreshold=20000",
-    "-XX:Tier4MinInvocationThreshold=2400",
-    "-XX:Tier4CompileThreshold=60000",
-    "-XX:Tier4BackEdgeThreshold=160000",
+    "-XX:Tier4InvocationThreshold=80000",
+    "-XX:Tier4MinInvocationThreshold=9600",
+    "-XX:Tier4CompileThreshold=240000",
+    "-XX:Tier4BackEdgeThreshold=640000",
 )
+# Spark's classes pass the default of 21 MB while it starts, and every time all of the heap is collected.
+ROOM_FOR_CLASSES: Final = "-XX:MetaspaceSize=256m"
+# These functions need tables of all letters, which take half a second to make.
+CASE_MAPPING: Final = re.compile(r"\b(upper|lower|initcap)\(")
+CASE_TABLES: Final = "org.apache.spark.sql.catalyst.util.CollationAwareUTF8String"
 COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
 SERIAL_CORES_MAX: Final = 2
 # The driver imports these with its first call into the JVM: pandas is among what they need.
@@ -39,7 +45,7 @@ def java_options(own: str) -> list[str]:
 
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     archive = class_archive_options(find_java(), pyspark.__version__, home / "jars")
-    return [*LATER_OPTIMISATION, *_collector(own), *archive]
+    return [*LATER_OPTIMISATION, ROOM_FOR_CLASSES, *_collector(own), *archive]
 
 
 def start_jvm(conf: SparkConf) -> None:
@@ -51,6 +57,21 @@ def start_jvm(conf: SparkConf) -> None:
     Thread(target=_import_ahead, name="oncestream-import-ahead", daemon=True).start()
     SparkContext._ensure_initialized(conf=conf)
     Thread(target=_load_ahead, args=(SparkContext._jvm,), name="oncestream-load-ahead", daemon=True).start()
+
+
+def load_tables_ahead(df: DataFrame) -> None:
+    """Makes the JVM build, while a query starts, what its first row would wait for."""
+
+    def load() -> None:
+        try:
+            if CASE_MAPPING.search(df._jdf.queryExecution().analyzed().toString()):
+                jvm = df.sparkSession.sparkContext._jvm
+                assert jvm is not None
+                jvm.java.lang.Class.forName(CASE_TABLES)
+        except Exception as error:
+            log.debug("nothing loaded ahead: %r", error)
+
+    Thread(target=load, name="oncestream-tables-ahead", daemon=True).start()
 
 
 def _collector(own: str) -> list[str]:

@@ -19,6 +19,7 @@ from oncestream.spark.batch import Outcome
 from oncestream.spark.checkpoint import Checkpoint
 from oncestream.spark.columns import sink_columns
 from oncestream.spark.delivery import AtLeastOnce, AtMostOnce, Deliver, ExactlyOnce, Parts
+from oncestream.spark.jvm_start import load_tables_ahead
 from oncestream.spark.load import load
 from oncestream.spark.options import CONTINUOUS, ONCE, OptionNames, Options
 from oncestream.spark.plan import sources_of
@@ -65,6 +66,7 @@ def write(
 
 def start(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> tuple[StreamingQuery, Query]:
     """A streaming query, and what runs in it."""
+    load_tables_ahead(df)
     sink = _sink(df, pipeline, topic, options)
     rows = sink_columns(without_repetitions(df, pipeline, options), sink)
     cluster = Cluster(sink.settings)
