@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from oncestream.errors import UnsafeSparkSetting
+from oncestream.spark import jvm_start
 from oncestream.spark.session import check_session, session
 from oncestream.spark.worker_start import worker_python
 from tests.spark.standalone import standalone_cluster
@@ -33,6 +34,21 @@ def test_settings_that_break_exactly_once_are_refused_before_spark_starts(name: 
 
 def test_a_session_passes_its_own_check(spark: SparkSession) -> None:
     check_session(spark)
+
+
+def test_tables_of_letters_are_made_ahead_where_a_query_needs_them(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", jvm_start.log.name)
+    plain = spark.range(1).selectExpr("cast(id as string) as value")
+    upper = plain.selectExpr("upper(value) as value")
+    jvm_start.load_tables_ahead(upper).join()
+    assert caplog.messages == []
+    monkeypatch.setattr(jvm_start, "CASE_TABLES", "no.such.Class")
+    jvm_start.load_tables_ahead(plain).join()
+    assert caplog.messages == []
+    jvm_start.load_tables_ahead(upper).join()
+    assert "Class.forName" in caplog.text
 
 
 def test_a_session_knows_the_source(spark: SparkSession) -> None:
@@ -119,6 +135,7 @@ def test_without_the_parent_workers_start_as_ordinary_python(tmp_path: Path) -> 
 UNSAFE_PROGRAM = """\
 from pyspark.sql import SparkSession
 from oncestream.errors import UnsafeSparkSetting
+from oncestream.spark import jvm_start
 from oncestream.spark.session import check_session
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 spark = builder.getOrCreate()

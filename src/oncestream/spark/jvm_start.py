@@ -59,8 +59,8 @@ def start_jvm(conf: SparkConf) -> None:
     Thread(target=_load_ahead, args=(SparkContext._jvm,), name="oncestream-load-ahead", daemon=True).start()
 
 
-def load_tables_ahead(df: DataFrame) -> None:
-    """Makes the JVM build, while a query starts, what its first row would wait for."""
+def load_tables_ahead(df: DataFrame) -> Thread:
+    """Makes the JVM build, while a query starts, what its first row would wait for; gives the thread at it."""
 
     def load() -> None:
         try:
@@ -71,7 +71,9 @@ def load_tables_ahead(df: DataFrame) -> None:
         except Exception as error:
             log.debug("nothing loaded ahead: %r", error)
 
-    Thread(target=load, name="oncestream-tables-ahead", daemon=True).start()
+    thread = Thread(target=load, name="oncestream-tables-ahead", daemon=True)
+    thread.start()
+    return thread
 
 
 def _collector(own: str) -> list[str]:
