@@ -65,15 +65,18 @@ def main() -> int:
         usable = {name: system for name, system in systems.items() if name not in failures}
         plan = comparisons(list(usable), scale, repetitions, WINDOWS_QUICK if options.quick else WINDOWS)
         failures |= compare(plan, usable)
+        tell(plan, failures, scale)
         if not options.no_growth:
-            grown = growth_systems(kafka.bootstrap)
             more = growth(scale, repetitions)
-            failures |= compare(more, grown)
-            plan += more
+            failures |= compare(more, growth_systems(kafka.bootstrap))
+            tell([*plan, *more], failures, scale)
+    return 1 if failures else 0
+
+
+def tell(plan: Sequence[Load], failures: Mapping[str, str], scale: float) -> None:
     rows = [row for load in plan for rows in load.figures for row in rows]
     title = f"One job on several stream processors, Apache Kafka {KAFKA_VERSION}"
     report(title, "pipelines", rows, failures, scale, others="theirs")
-    return 1 if failures else 0
 
 
 def all_systems(kafka: str, embedded: str, only: str | None) -> dict[str, System]:

@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 from oncestream.spark.class_archive import class_archive_options
 from oncestream.spark.java import find_java
+from oncestream.spark.shipping import is_in_process
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JVMView
     from pyspark import SparkConf
     from pyspark.sql import DataFrame
 
-# Sixteen times the defaults: the optimising compiler takes as much CPU time as all else that starts, for code
-# that runs once. What a stream repeats passes these within seconds.
+# Four times the defaults: the optimising compiler takes as much CPU time as all else that starts, for code
+# that runs once. What a stream repeats passes these within seconds; with sixteen times, small batches take twice
+# as long for minutes.
 LATER_OPTIMISATION: Final = (
-    "-XX:Tier4InvocationThreshold=80000",
-    "-XX:Tier4MinInvocationThreshold=9600",
-    "-XX:Tier4CompileThreshold=240000",
-    "-XX:Tier4BackEdgeThreshold=640000",
+    "-XX:Tier4InvocationThreshold=20000",
+    "-XX:Tier4MinInvocationThreshold=2400",
+    "-XX:Tier4CompileThreshold=60000",
+    "-XX:Tier4BackEdgeThreshold=160000",
 )
 # Spark's classes pass the default of 21 MB while it starts, and every time all of the heap is collected.
 ROOM_FOR_CLASSES: Final = "-XX:MetaspaceSize=256m"
@@ -64,10 +66,11 @@ def load_tables_ahead(df: DataFrame) -> Thread:
 
     def load() -> None:
         try:
-            if CASE_MAPPING.search(df._jdf.queryExecution().analyzed().toString()):
-                jvm = df.sparkSession.sparkContext._jvm
-                assert jvm is not None
-                jvm.java.lang.Class.forName(CASE_TABLES)
+            context = df.sparkSession.sparkContext
+            plan = df._jdf.queryExecution().analyzed().toString()
+            if is_in_process(context.master or "") and CASE_MAPPING.search(plan):
+                assert context._jvm is not None
+                context._jvm.java.lang.Class.forName(CASE_TABLES)
         except Exception as error:
             log.debug("nothing loaded ahead: %r", error)
 
