@@ -29,7 +29,7 @@ LATER_OPTIMISATION: Final = (
     "-XX:Tier4BackEdgeThreshold=160000",
 )
 # Spark's classes pass the default of 21 MB while it starts, and every time all of the heap is collected.
-ROOM_FOR_CLASSES: Final = "-XX:MetaspaceSize=256m"
+ROOM_FOR_CLASSES: Final = "-XX:MetaspaceSize=128m"
 # These functions need tables of all letters, which take half a second to make.
 CASE_MAPPING: Final = re.compile(r"\b(upper|lower|initcap)\(")
 CASE_TABLES: Final = "org.apache.spark.sql.catalyst.util.CollationAwareUTF8String"
