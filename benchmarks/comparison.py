@@ -103,6 +103,7 @@ def compare(loads: Sequence[Load], peers: Mapping[str, Any]) -> dict[str, str]:
 
 def _one_round(load: Load, repetition: int, peers: Mapping[str, Any], tell: Callable[[str], None]) -> None:
     names = load.peer_names()
+    # Who goes first alternates: the machine's own speed drifts.
     for name in names if repetition % 2 == 0 else reversed(names):
         tell(f"{load.title}: {name}")
         os.sync()  # nobody pays for dirty pages that another one left

@@ -105,10 +105,14 @@ def all_systems(kafka: str, embedded: str, only: str | None) -> dict[str, System
         LOOP: own_program("confluent_loop.py"),
     }
     wanted = {name: command for name, command in commands.items() if only is None or only in name}
-    ours = own_program("oncestream_pipeline.py", str(BATCH_ROWS))
+    ours = own_pipeline()
     systems = [System(OURS, kafka, ours), System(OURS_EMBEDDED, embedded, ours)]
     systems += [System(name, kafka, command) for name, command in wanted.items()]
     return {system.name: system for system in systems}
+
+
+def own_pipeline(rows_per_batch: int = BATCH_ROWS, *master: str) -> Callable[[Job], Sequence[str]]:
+    return own_program("oncestream_pipeline.py", str(rows_per_batch), *master)
 
 
 def first_starts(systems: Mapping[str, System]) -> dict[str, str]:
@@ -175,19 +179,13 @@ def against(
 
 
 def growth_systems(kafka: str) -> dict[str, System]:
-    systems = [
-        System(f"rows per batch: {rows:,}", kafka, own_program("oncestream_pipeline.py", str(rows)))
-        for rows in ROWS_PER_BATCH
-    ]
-    systems += [
-        System(f"partitions: {count}", kafka, own_program("oncestream_pipeline.py", str(BATCH_ROWS)), count)
-        for count in PARTITIONS
-    ]
+    systems = [System(f"rows per batch: {rows:,}", kafka, own_pipeline(rows)) for rows in ROWS_PER_BATCH]
+    systems += [System(f"partitions: {count}", kafka, own_pipeline(), count) for count in PARTITIONS]
     systems += [
         System(
             f"executors: {count}",
             kafka,
-            own_program("oncestream_pipeline.py", str(BATCH_ROWS), f"local-cluster[{count},1,1024]"),
+            own_pipeline(BATCH_ROWS, f"local-cluster[{count},1,1024]"),
         )
         for count in EXECUTORS
     ]

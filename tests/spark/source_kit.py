@@ -34,8 +34,7 @@ class Log:
 
     def topic(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
         name = name or f"t-{uuid.uuid4().hex[:12]}"
-        # Records may have any time, and retention, which comes round now and then, goes by it.
-        settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
+        settings = {key.replace("_", "."): value for key, value in config.items()}
         self._done(self._admin.create_topics([admin.NewTopic(name, partitions, 1, config=settings)]))
         wait_for(lambda: name in self._admin.list_topics(timeout=TIMEOUT_S).topics)
         return name

@@ -135,7 +135,6 @@ def test_without_the_parent_workers_start_as_ordinary_python(tmp_path: Path) -> 
 UNSAFE_PROGRAM = """\
 from pyspark.sql import SparkSession
 from oncestream.errors import UnsafeSparkSetting
-from oncestream.spark import jvm_start
 from oncestream.spark.session import check_session
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 spark = builder.getOrCreate()

@@ -6,6 +6,8 @@ import importlib
 import logging
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
@@ -58,23 +60,32 @@ def start_jvm(conf: SparkConf) -> None:
         return
     Thread(target=_import_ahead, name="oncestream-import-ahead", daemon=True).start()
     SparkContext._ensure_initialized(conf=conf)
-    Thread(target=_load_ahead, args=(SparkContext._jvm,), name="oncestream-load-ahead", daemon=True).start()
+    _ahead("load", partial(_load_for_session, SparkContext._jvm))
 
 
 def load_tables_ahead(df: DataFrame) -> Thread:
     """Makes the JVM build, while a query starts, what its first row would wait for; gives the thread at it."""
 
     def load() -> None:
+        context = df.sparkSession.sparkContext
+        plan = df._jdf.queryExecution().analyzed().toString()
+        if is_in_process(context.master or "") and CASE_MAPPING.search(plan):
+            assert context._jvm is not None
+            context._jvm.java.lang.Class.forName(CASE_TABLES)
+
+    return _ahead("tables", load)
+
+
+def _ahead(what: str, load: Callable[[], None]) -> Thread:
+    """Loads it on a thread of its own; a failure costs time only."""
+
+    def run() -> None:
         try:
-            context = df.sparkSession.sparkContext
-            plan = df._jdf.queryExecution().analyzed().toString()
-            if is_in_process(context.master or "") and CASE_MAPPING.search(plan):
-                assert context._jvm is not None
-                context._jvm.java.lang.Class.forName(CASE_TABLES)
+            load()
         except Exception as error:
             log.debug("nothing loaded ahead: %r", error)
 
-    thread = Thread(target=load, name="oncestream-tables-ahead", daemon=True)
+    thread = Thread(target=run, name=f"oncestream-{what}-ahead", daemon=True)
     thread.start()
     return thread
 
@@ -92,12 +103,9 @@ def _import_ahead() -> None:
         importlib.import_module(module)
 
 
-def _load_ahead(jvm: JVMView) -> None:
+def _load_for_session(jvm: JVMView) -> None:
     """Makes the JVM load, beside the start of the SparkContext, what comes after it: 0.6 s less in the end."""
-    try:
-        # Spark registers these functions with every session: Scala's reflection starts up for them.
-        jvm.org.apache.spark.sql.ml.InternalFunctionRegistration().apply(None)
-        # The compiler of generated code, which no class archive can hold.
-        jvm.org.codehaus.janino.ClassBodyEvaluator().cook("public int one() { return 1; }")
-    except Exception as error:
-        log.debug("nothing loaded ahead: %r", error)
+    # Spark registers these functions with every session: Scala's reflection starts up for them.
+    jvm.org.apache.spark.sql.ml.InternalFunctionRegistration().apply(None)
+    # The compiler of generated code, which no class archive can hold.
+    jvm.org.codehaus.janino.ClassBodyEvaluator().cook("public int one() { return 1; }")
