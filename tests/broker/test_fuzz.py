@@ -24,6 +24,7 @@ from tests.broker.random_messages import MessageMaker
 
 SEED: Final = int(os.environ.get("ONCESTREAM_FUZZ_SEED", "20261115"))
 DEADLINE_S: Final = 20.0
+ASK_AGAIN_S: Final = 1.0
 CONNECTIONS: Final = 8
 PIPELINED: Final = 8
 VARIANTS: Final = 12
@@ -40,7 +41,7 @@ SETTINGS: Final[dict[str, Any]] = {
 
 _LENGTH: Final = struct.Struct(">i")
 _CORRELATION_ID: Final = struct.Struct(">i")
-_END: Final = 0x5EED_BEEF & 0x7FFF_FFFF  # correlation id of the good request behind every group
+_FIRST_END: Final = 0x5EED_BEEF  # correlation id of the good request behind the first group
 
 
 @pytest.mark.timeout(900)
@@ -86,10 +87,12 @@ def fuzz(bootstrap: str, source: Iterator[bytes], frames: int) -> None:
             by_descriptor = {fuzzer.wire.sock.fileno(): fuzzer for fuzzer in fuzzers}
             for descriptor in by_descriptor:
                 poller.register(descriptor, select.POLLIN)
-            for descriptor, _ in poller.poll(DEADLINE_S * 1000):
+            for descriptor, _ in poller.poll(ASK_AGAIN_S * 1000):
                 by_descriptor[descriptor].receive()
             for fuzzer in fuzzers:
                 silent_s = time.monotonic() - fuzzer.began
+                if silent_s > ASK_AGAIN_S:
+                    fuzzer.ask_again()
                 told = [frame.hex() for frame in fuzzer.in_flight]
                 assert silent_s < DEADLINE_S, f"seed {SEED}: {done} done, then neither answer nor end: {told}"
     finally:
@@ -100,8 +103,10 @@ def fuzz(bootstrap: str, source: Iterator[bytes], frames: int) -> None:
 class _Fuzzer:
     """One connection that sends groups of damaged frames, each with a good request behind it.
 
-    The good one's answer ends the group, also for those that are owed no answer. A closed connection ends
-    the first unanswered frame; those behind it, which the broker has not seen, are sent again.
+    The good one's answer ends the group, also for those that are owed no answer. It is sent once more if no
+    answer comes: a damaged length may have made it the tail of another frame, which the broker ignores. A
+    closed connection ends the first unanswered frame; those behind it, which the broker has not seen, are
+    sent again.
     """
 
     def __init__(self, bootstrap: str, source: Iterator[bytes]) -> None:
@@ -109,6 +114,7 @@ class _Fuzzer:
         self._source = source
         self.done = 0
         self.in_flight: deque[bytes] = deque()
+        self._end = _FIRST_END
         self._connect()
 
     def receive(self) -> None:
@@ -126,7 +132,7 @@ class _Fuzzer:
                 return
             (correlation_id,) = _CORRELATION_ID.unpack_from(self._received, 4)
             del self._received[:stop]
-            if correlation_id == _END:
+            if correlation_id == self._end:
                 self.done += len(self.in_flight)
                 self.in_flight.clear()
                 self._send_group()
@@ -149,11 +155,23 @@ class _Fuzzer:
     def _send_group(self) -> None:
         while len(self.in_flight) < PIPELINED:
             self.in_flight.append(next(self._source))
+        self._end += 1
+        self._asked_again = False
         self.began = time.monotonic()
-        with suppress(
-            BrokenPipeError, ConnectionResetError
-        ):  # what came before the close is still to be read
-            self.wire.sock.sendall(b"".join(self.in_flight) + frame_of(ApiVersionsRequest(), 0, _END))
+        self._send(b"".join(self.in_flight) + self._last())
+
+    def ask_again(self) -> None:
+        if not self._asked_again:
+            self._asked_again = True
+            self._send(self._last())
+
+    def _last(self) -> bytes:
+        return frame_of(ApiVersionsRequest(), 0, self._end)
+
+    def _send(self, data: bytes) -> None:
+        # What came before a close is still to be read.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.wire.sock.sendall(data)
 
 
 def _damaged(rng: random.Random, pool: list[bytes]) -> Iterator[bytes]:

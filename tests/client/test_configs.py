@@ -11,6 +11,7 @@ from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import RequestRefused, UnknownTopic
 from tests.client.kit import new_name, new_topic, numbered, read_all, write
+from tests.streams.kit import soon
 
 
 def config(cluster: Cluster, topic: str, name: str) -> ConfigEntry:
@@ -18,17 +19,25 @@ def config(cluster: Cluster, topic: str, name: str) -> ConfigEntry:
     return entry
 
 
+def config_soon(cluster: Cluster, topic: str, name: str, value: str | None) -> ConfigEntry:
+    """The configuration once the topic sets it to this (None: does not set it)."""
+    return soon(
+        lambda: config(cluster, topic, name),
+        lambda entry: entry.default if value is None else entry.value == value,
+    )
+
+
 def test_a_value_is_set_and_taken_back_and_the_others_stay(cluster: Cluster) -> None:
     topic = new_topic(cluster, retention_ms="1000")
     before = config(cluster, topic, "max.message.bytes")
     assert (before.default, before.source) == (True, ConfigSource.DEFAULT)
     alter_topic_configs(cluster, {topic: {"max.message.bytes": "2000"}})
-    assert config(cluster, topic, "max.message.bytes") == ConfigEntry(
+    assert config_soon(cluster, topic, "max.message.bytes", "2000") == ConfigEntry(
         "max.message.bytes", "2000", ConfigSource.TOPIC, read_only=False, sensitive=False, default=False
     )
     assert config(cluster, topic, "retention.ms").value == "1000"
     alter_topic_configs(cluster, {topic: {"max.message.bytes": None}})
-    assert config(cluster, topic, "max.message.bytes") == before
+    assert config_soon(cluster, topic, "max.message.bytes", None) == before
 
 
 def test_several_topics_are_changed_at_once(cluster: Cluster) -> None:
@@ -36,9 +45,9 @@ def test_several_topics_are_changed_at_once(cluster: Cluster) -> None:
     alter_topic_configs(
         cluster, {one: {"cleanup.policy": "compact"}, two: {"compression.type": "zstd", "retention.ms": "-1"}}
     )
-    assert config(cluster, one, "cleanup.policy").value == "compact"
-    assert config(cluster, two, "compression.type").value == "zstd"
-    assert config(cluster, two, "retention.ms").value == "-1"
+    config_soon(cluster, one, "cleanup.policy", "compact")
+    config_soon(cluster, two, "compression.type", "zstd")
+    config_soon(cluster, two, "retention.ms", "-1")
 
 
 def test_a_wrong_value_is_refused_with_its_reason_and_changes_nothing(cluster: Cluster) -> None:

@@ -80,7 +80,10 @@ def describe_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, list[
 def alter_topic_configs(
     cluster: Cluster, changes: Mapping[str, Mapping[str, str | None]], *, validate_only: bool = False
 ) -> None:
-    """Sets configurations by topic and name; None takes the topic's own value away. The others stay."""
+    """Sets configurations by topic and name; None takes the topic's own value away. The others stay.
+
+    Brokers of an Apache Kafka cluster show the change a moment later.
+    """
     resources = [
         AlterConfigsResource(
             resource_type=_TOPIC,
