@@ -17,7 +17,7 @@ from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
 from tests.storage.kit import Clock, batch_of, values_in
-from tests.storage.power import PowerlessDisk
+from tests.storage.power import PowerlessDisk, PowerLost
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=150, retention_ms=-1, segment_ms=10**15)
 LOGS = 3
@@ -69,6 +69,19 @@ class Machine:
         journal.synced(flush)
         for log, end_offset in zip(by_journal, flush.ends, strict=True):
             log.journaled(end_offset)
+
+    def append_without_room(self) -> None:
+        """The journal has room for a part of the batch at most."""
+        self._disk.journal_room_bytes = self._chance.choice([0, 1, 100])
+        self.append()
+        self._disk.journal_room_bytes = None
+
+    def lose_power_in_a_flush(self) -> None:
+        """Of the files that it syncs some are not."""
+        self._disk.syncs_left = self._chance.randrange(3)
+        with suppress(PowerLost):
+            self.flush()
+        self.lose_power()
 
     def settle(self) -> None:
         """In two steps, between which anything may happen."""
@@ -124,6 +137,8 @@ STEPS = [
     *[Machine.append] * 12,
     *[Machine.flush] * 6,
     *[Machine.settle] * 3,
+    Machine.append_without_room,
+    Machine.lose_power_in_a_flush,
     Machine.checkpoint,
     Machine.lose_power,
     Machine.stop,

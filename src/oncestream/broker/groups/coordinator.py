@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from oncestream.broker.alarm import Scheduler
 from oncestream.broker.clock import Clock
 from oncestream.broker.groups import expiry, joining, membership, rebalance
 from oncestream.broker.groups.classic_group import ClassicGroup, ClassicState
@@ -14,7 +15,7 @@ from oncestream.broker.groups.consumer_group import ConsumerGroup
 from oncestream.broker.groups.consumer_protocol import ConsumerProtocol, KnownTopic
 from oncestream.broker.groups.consumer_records import group_tombstones
 from oncestream.broker.groups.heartbeat_request import Beat
-from oncestream.broker.groups.runner import GroupLog, Runner, Scheduler
+from oncestream.broker.groups.runner import GroupLog, Runner
 from oncestream.broker.groups.state import DurableState
 from oncestream.broker.groups.step import Step
 from oncestream.broker.groups.timers import TimerKey

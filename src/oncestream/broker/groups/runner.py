@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol
 
+from oncestream.broker.alarm import Alarm, Scheduler
 from oncestream.broker.clock import Clock
 from oncestream.broker.groups.step import Step
 from oncestream.broker.groups.timers import Timers
@@ -37,12 +37,6 @@ class GroupLog(Protocol):
     def replay(self, replayer: Replayer) -> int: ...
 
 
-class Scheduler(Protocol):
-    """The part of an event loop that timers need."""
-
-    def call_later(self, delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle: ...
-
-
 class Runner:
     """Between the groups, which do no I/O, and the log, the clock and the event loop."""
 
@@ -51,9 +45,7 @@ class Runner:
         self._state = state
         self._log = log
         self._clock = clock
-        self._scheduler = scheduler
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_ms = 0
+        self._alarm = Alarm(scheduler, clock, self.tick)
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -103,22 +95,10 @@ class Runner:
 
     def arm(self) -> None:
         """Has the event loop call `tick` at the next deadline."""
-        due_ms = self.timers.next_due_ms
-        if self._alarm is not None:
-            if due_ms is None or self._alarm_ms <= due_ms:
-                return  # too early does no harm: then nothing is due
-            self._alarm.cancel()
-        if due_ms is not None:
-            delay_ms = max(due_ms - self._clock.elapsed_ms(), 0)
-            self._alarm, self._alarm_ms = self._scheduler.call_later(delay_ms / 1000, self._ring), due_ms
+        self._alarm.set(self.timers.next_due_ms)
 
     def close(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-
-    def _ring(self) -> None:
-        self._alarm = None
-        self.tick()
+        self._alarm.close()
 
     def _append(self, index: int, step: Step, producer: Producer | None) -> None:
         transaction = None if producer is None else Transaction(index, producer.id)

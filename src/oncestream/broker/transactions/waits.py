@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
+
+from oncestream.broker.alarm import Scheduler
 
 WAIT_SECONDS_MAX: Final = 1.0
-
-
-class Scheduler(Protocol):
-    """The part of an event loop that timers need."""
-
-    def call_later(self, delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle: ...
 
 
 class _Waiter(NamedTuple):
