@@ -144,6 +144,24 @@ def test_what_cannot_be_settled_stays_in_the_journal_for_the_next_start(tmp_path
     run(tmp_path, after)
 
 
+def test_a_file_that_fails_while_it_is_flushed_twice_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(node: Node, topic: Topic, disk: WatchedDisk) -> None:
+        await produce(topic, 0)
+        await produce(topic, 0)
+        disk.failing = "*"
+        large = asyncio.create_task(produce(topic, 0, value=b"x" * journal.BATCH_BYTES_MAX))
+        await asyncio.sleep(0)
+        node.commits.settle()
+        with pytest.raises(KafkaError):
+            await large
+        await node.commits.drain()
+
+    run(tmp_path, scenario)
+    assert caplog.text.count("flush failed topic=events partition=0") == 1
+
+
 def test_settling_what_is_settled_already_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
     async def scenario(node: Node, topic: Topic, disk: WatchedDisk) -> None:
         await produce(topic, 0)

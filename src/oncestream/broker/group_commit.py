@@ -155,10 +155,12 @@ class GroupCommit:
             self._start()
 
     def _synced(self, partition: Partition, ticket: SyncTicket) -> None:
+        failed_before = partition.log.failed is not None  # two flushes of a file may fail: one line is enough
         try:
             partition.log.synced(ticket)
         except KafkaError as error:
-            logger.error(
-                "flush failed topic=%s partition=%d: %s", partition.topic, partition.index, error.message
-            )
+            if not failed_before:
+                logger.error(
+                    "flush failed topic=%s partition=%d: %s", partition.topic, partition.index, error.message
+                )
         partition.on_synced()
