@@ -23,7 +23,7 @@ GOOD: Final = "#2e8540"
 BAD: Final = "#c0392b"
 PLAIN: Final = "#5b6b7b"
 BAR_PX: Final = 22
-LABEL_PX: Final = 430
+LABEL_PX: Final = 560
 PLOT_PX: Final = 420
 DECADES: Final = 2.0  # the plot runs from a ratio of 1/100 to 100
 
