@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from oncestream.storage.disk import Disk
-from oncestream.storage.journal import FILE_NAMES
-from oncestream.testing.disk import path_of
+from oncestream.testing.disk import FaultyDisk, path_of
 
 PAGE_BYTES = 64  # small, so that small logs have many
 
@@ -20,26 +16,14 @@ class PowerLost(Exception):
     """Nothing more is synced."""
 
 
-class PowerlessDisk(Disk):
+class PowerlessDisk(FaultyDisk):
     """Remembers what is durable of each file and which names are durable in each folder."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.syncs_left: int | None = None  # then power is lost
-        self.journal_room_bytes: int | None = None  # so much can be written to the journal yet
         self._content: dict[str, bytes] = {}
         self._names: dict[str, set[str]] = {}
-
-    def write(self, fd: int, data: memoryview | bytes | bytearray, position: int) -> int:
-        if self.journal_room_bytes is None or Path(path_of(fd)).name not in FILE_NAMES:
-            return super().write(fd, data, position)
-        if not self.journal_room_bytes:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        written = super().write(fd, memoryview(data)[: self.journal_room_bytes], position)
-        self.journal_room_bytes -= written
-        return written
-
-    def write_parts(self, fd: int, parts: Sequence[memoryview | bytes], position: int) -> int:
-        return self.write(fd, b"".join(parts), position)
 
     def sync(self, fd: int) -> None:
         self._powered()

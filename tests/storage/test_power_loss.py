@@ -16,6 +16,7 @@ from oncestream.storage import journal as journal_module
 from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
+from oncestream.testing.disk import DiskFaults
 from tests.storage.kit import Clock, batch_of, values_in
 from tests.storage.power import PowerlessDisk, PowerLost
 
@@ -72,9 +73,10 @@ class Machine:
 
     def append_without_room(self) -> None:
         """The journal has room for a part of the batch at most."""
-        self._disk.journal_room_bytes = self._chance.choice([0, 1, 100])
+        room_bytes = self._chance.choice([0, 1, 100])
+        self._disk.set_faults(DiskFaults(room_bytes=room_bytes, full_paths="*/.journal-*"))
         self.append()
-        self._disk.journal_room_bytes = None
+        self._disk.set_faults(DiskFaults())
 
     def lose_power_in_a_flush(self) -> None:
         """Of the files that it syncs some are not."""
