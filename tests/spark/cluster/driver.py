@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -18,11 +18,14 @@ from oncestream.errors import OncestreamError
 from oncestream.spark import spread
 
 if TYPE_CHECKING:
+    from pyarrow import RecordBatch
     from pyspark.sql import DataFrame, SparkSession
 
 POLL_S: Final = 0.02
 HELD_TASK: Final = 0
 ROWS_BEFORE_HOLD: Final = 25_000  # some are written by then, in fewer batches than a broker remembers
+SHUFFLED_TASKS: Final = 16  # many blocks: when the task that reads them stops, some are not fetched yet
+SHARE_MIN: Final = 6  # tasks of the other executor
 JVM_SOURCE: Final = "kafka"
 
 
@@ -102,7 +105,34 @@ def transformed(rows: DataFrame, work: Work) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     upper = rows.select(F.upper(F.col("value").cast("string")).alias("value"))
-    return upper.repartition(1) if work.kind == Kind.SHUFFLE else upper
+    return (
+        upper.mapInArrow(Share(work.hold), upper.schema).repartition(1)
+        if work.kind == Kind.SHUFFLE
+        else upper
+    )
+
+
+class Share:
+    """Sees to it that each of two executors gets some of the first stage's tasks, even one that came up late."""
+
+    def __init__(self, file: str) -> None:
+        self._folder = Path(file).with_suffix(".share")
+
+    def __call__(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        self._folder.mkdir(exist_ok=True)
+        (self._folder / f"{executor()}-{context.partitionId()}").touch()
+        while self._is_greedy():
+            time.sleep(POLL_S)
+        yield from batches
+
+    def _is_greedy(self) -> bool:
+        begun = [file.name.split("-")[0] for file in self._folder.iterdir()]
+        mine = begun.count(executor())
+        return mine >= SHUFFLED_TASKS - SHARE_MIN and len(begun) - mine < SHARE_MIN
 
 
 class Hold:
@@ -124,12 +154,16 @@ class Hold:
         hold, context = Path(self._file), TaskContext.get()
         if context is None or context.partitionId() != HELD_TASK or not hold.exists():
             return
-        # The folder of an executor of a local cluster is named after its id.
         told = hold.with_suffix(".telling")
-        told.write_text(json.dumps({"worker": os.getpid(), "executor": Path.cwd().name}))
+        told.write_text(json.dumps({"worker": os.getpid(), "executor": executor()}))
         told.rename(hold.with_suffix(".held"))
         while hold.exists():
             time.sleep(POLL_S)
+
+
+def executor() -> str:
+    """The id of the executor this runs in: its folder in a local cluster is named after it."""
+    return Path.cwd().name
 
 
 def tell(**event: Any) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tests.spark.cluster.driver import Kind, Work
+from tests.spark.cluster.driver import SHUFFLED_TASKS, Kind, Work
 from tests.spark.cluster.kit import Driver, Hold, wait_for
 from tests.spark.sink_kit import committed, new_name
 from tests.spark.source_kit import Log, log_ends
@@ -33,8 +33,7 @@ def value_of(number: int) -> str:
 
 def held_job(driver: Driver, log: Log, kind: Kind, source: str, partitions: int) -> tuple[Work, Hold]:
     hold, name = Hold(driver.folder), new_name()
-    # Many shuffled blocks: when the reading task stops, some of them are not fetched yet.
-    read = {"minPartitions": "16"} if kind is Kind.SHUFFLE else {}
+    read = {"minPartitions": str(SHUFFLED_TASKS)} if kind is Kind.SHUFFLE else {}
     checkpoint = str(driver.folder / name)
     return (
         Work(kind, log.bootstrap, source, log.topic(partitions), checkpoint, str(hold.file), name, read),
