@@ -166,6 +166,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("java"))
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: no collection of garbage need look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     """The last lines say what could not run on this machine, and why, and what failed, a line each."""

@@ -63,6 +63,19 @@ def test_users_come_log_in_change_their_password_and_go(login: Login, name: str)
         assert f"there is no user {name}" in admin.refused(5, "user", *verb, stdin="x\n")
 
 
+def test_who_gets_no_producer_id_is_told_why_and_not_that_the_records_were_thrown_away(
+    login: Login, name: str
+) -> None:
+    """librdkafka tells both, in either order."""
+    admin, carol = login("admin"), login("carol")
+    admin.ok("topic", "create", name)
+    admin.ok("acl", "add", "--user", "carol", "--operation", "describe", "--topic", name)
+    wait_until(lambda: len(admin.json("acl", "list", "--topic", name)) == 1)
+    for _ in range(10):
+        told = carol.refused(6, "produce", name, stdin="y\n")
+        assert f"on {name} is not allowed (CLUSTER_AUTHORIZATION_FAILED)" in told
+
+
 def test_rules_are_added_listed_and_removed(login: Login, name: str) -> None:
     admin, alice = login("admin"), login("alice")
     admin.ok("topic", "create", name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
@@ -13,11 +14,13 @@ from oncestream.cli.cluster import access_to
 from oncestream.cli.produce_input import Message
 from oncestream.client.settings import ClientSettings
 from oncestream.errors import CommitUnknown, OncestreamError
+from oncestream.messaging.failures import FOLLOWS_FATAL
 from oncestream.messaging.settings import ONE_IN_FLIGHT
 
 DELIVERY_TIMEOUT_MS: Final = 60_000
 NEW_TOPIC_WAIT_MS: Final = 10_000  # then a topic that is not there is told
 COMMIT_TRY_S: Final = 10.0
+POLL_S: Final = 0.1
 PRODUCE: Final = "PRODUCE"
 
 
@@ -89,12 +92,12 @@ class Sender:
                 self._producer.produce(topic, **self._arguments(message))
                 break
             except BufferError:
-                self._call(self._producer.poll, 0.1)
+                self._serve(self._producer.poll, POLL_S)
                 self._raise_failure()
             except KafkaException as error:
                 self._refused(error.args[0], message)
         self._in_transaction += 1
-        self._call(self._producer.poll, 0)
+        self._serve(self._producer.poll, 0)
         self._raise_failure()
         if self._size and self._in_transaction >= self._size:
             self.commit()
@@ -135,13 +138,21 @@ class Sender:
                 self._is_open = False
                 self._call(self._producer.abort_transaction, self._timeout_s)
             elif self._size is None:
-                self._call(self._producer.flush, self._timeout_s)
+                self._wait_for_all()
 
     def _flush(self) -> None:
-        left = self._call(self._producer.flush, self._timeout_s)
+        left = self._wait_for_all()
         self._raise_failure()
         if left:
             raise self._error(KafkaError(KafkaError._TIMED_OUT), self._subject())
+
+    def _wait_for_all(self) -> int:
+        """How many are still on their way when the time is over."""
+        deadline = time.monotonic() + self._timeout_s
+        while left := self._serve(self._producer.flush, max(0.0, deadline - time.monotonic())):
+            if time.monotonic() >= deadline:
+                break
+        return left
 
     def _arguments(self, message: Message) -> dict[str, Any]:
         wanted = {
@@ -172,7 +183,14 @@ class Sender:
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise self._error(*self._failure)
+            error, subject = self._failure
+            if error.code() in FOLLOWS_FATAL:
+                self._faults.await_fatal(self._producer.poll)
+            raise self._error(error, subject)
+
+    def _serve(self, wait: Callable[[float], int], timeout_s: float) -> int:
+        with self._faults.translated(PRODUCE, self._subject(), self._timeout_s):
+            return self._faults.waited(wait, timeout_s)
 
     def _call(self, function: Any, *arguments: object) -> Any:
         try:

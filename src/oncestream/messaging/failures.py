@@ -58,6 +58,8 @@ NO_LOGIN: Final = frozenset(
 AWAY: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
 FOLLOWS_FATAL: Final = frozenset({KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 FATAL_TOLD_S: Final = 5.0
+# confluent-kafka waits longer in pieces, and between two of them it loses the exception of a fatal error.
+WAIT_S_MAX: Final = 0.15
 LATE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT})
 
 
@@ -101,11 +103,24 @@ class Faults:
         except SystemError as error:
             self._learn_fatal(error)
 
-    def await_fatal(self, serve: Callable[[], object]) -> None:
+    def waited(self, wait: Callable[[float], T], timeout_s: float) -> T:
+        """A poll or flush of so many seconds, but of no more than WAIT_S_MAX.
+
+        A fatal error comes out of it once; it is told with whatever fails because of it.
+        """
+        try:
+            return self.served(lambda: wait(min(timeout_s, WAIT_S_MAX)))
+        except KafkaException as error:
+            if not error.args[0].fatal():
+                raise
+            self._fatal = error.args[0]
+            return self.served(lambda: wait(0))
+
+    def await_fatal(self, poll: Callable[[float], object]) -> None:
         """Records were thrown away (FOLLOWS_FATAL): librdkafka may tell that before it tells why."""
         deadline = time.monotonic() + FATAL_TOLD_S
         while self._fatal is None and time.monotonic() < deadline:
-            self.served(serve)
+            self.waited(poll, WAIT_S_MAX)
 
     def of(self, error: Any, action: str, subject: str, timeout_s: float = 0) -> OncestreamError:
         """The error to raise for what `action` on `subject` (a topic, group or id) met."""

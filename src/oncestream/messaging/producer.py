@@ -40,7 +40,6 @@ OnDelivery = Callable[[Delivery], None]
 ANY_PARTITION: Final = -1
 FLUSH_TIMEOUT_S: Final = 60.0
 POLL_S: Final = 0.1
-STEP_S: Final = 1.0  # a thread that waits in librdkafka sees no signal of Python for as long
 RUN: Final = 500  # records without a key that go to one partition before the next one has its turn
 
 log: Final = logging.getLogger(__name__)
@@ -122,7 +121,7 @@ class Producer:
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = max(0.0, deadline - time.monotonic())
-            waiting = self._flush(min(STEP_S, left_s))
+            waiting = self._flush(left_s)
             self._raise_troubles()
             if not waiting:
                 return
@@ -173,10 +172,13 @@ class Producer:
         return self.require_transactions("settle").settle(timeout_s)
 
     def poll(self, timeout_s: float = 0) -> None:
-        """Lets `on_delivery` be called, for a program that sends seldom."""
-        if not self._is_closed:
+        """Lets `on_delivery` be called, for a program that sends seldom; waits so long for the first call of it."""
+        deadline = time.monotonic() + timeout_s
+        while not self._is_closed:
+            left_s = max(0.0, deadline - time.monotonic())
             with self._faults.translated("poll", self._access.servers):
-                self._faults.served(lambda: self._client.poll(timeout_s))
+                if self._faults.waited(self._client.poll, left_s) or left_s <= 0:
+                    return
 
     @property
     def waiting(self) -> int:
@@ -211,7 +213,7 @@ class Producer:
 
     def _flush(self, timeout_s: float) -> int:
         with self._faults.translated("flush", self._access.servers, timeout_s):
-            return self._faults.served(lambda: int(self._client.flush(timeout_s)))
+            return int(self._faults.waited(self._client.flush, timeout_s))
 
     def _partition(self, topic: str, key: bytes | None, data: bytes | None, partition: int | None) -> int:
         choose = self._options.partitioner
@@ -293,7 +295,7 @@ class Producer:
             self._failed.clear()
             reason = first.__cause__
             if self._purged is not None:
-                self._faults.await_fatal(lambda: self._client.poll(POLL_S))
+                self._faults.await_fatal(self._client.poll)
                 reason = self._faults.of(self._purged, "delivery", str(first.facts["topic"]))
             if isinstance(reason, ProducerFenced):
                 raise reason
