@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 UV     := $(shell command -v uv 2>/dev/null)
+# pytest rewrites each module of tests for its assertions: once, if it may keep them.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadgroup
 
 .PHONY: help setup demo test test-quick lint format bench lock clean
 
@@ -35,10 +37,10 @@ demo: setup
 	@$(BIN)/python -m examples.demo
 
 test: lint
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(PYTEST) -n 2
 
 test-quick: setup
-	@$(BIN)/python -m pytest -q -n 4 --dist loadgroup -m "not slow and not java"
+	@$(PYTEST) -q -n 8 -m "not slow and not java"
 
 lint: setup
 	@$(BIN)/ruff check -q .

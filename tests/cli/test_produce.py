@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.in_process import Cli
+from tests.client.kit import wait_until
 
 
 def read(cli: Cli, topic: str, *options: str) -> list[dict[str, Any]]:
@@ -67,6 +68,7 @@ def test_keys_headers_and_partition_come_from_options(cli: Cli, topic: str) -> N
         "0",
         stdin="x\n",
     )
+    wait_until(lambda: len(read(cli, topic)) == 3)  # acks=1 does not wait for what makes it visible
     rows = read(cli, topic)
     assert [(row["key"], row["value"]) for row in rows] == [("k", "v"), ("", "w"), ("fixed", "x")]
     assert rows[0]["headers"] == [{"key": "a", "value": "b=c"}]

@@ -42,6 +42,7 @@ def test_records_come_back_as_they_were_sent(client: Client, new_topic: NewTopic
     assert [record.offset for record in received] == offsets
 
 
+@pytest.mark.slow
 def test_a_client_reads_what_every_client_wrote_in_every_compression(
     client: Client, clients: list[Client], new_topic: NewTopic
 ) -> None:

@@ -140,6 +140,7 @@ def committed(bootstrap: str, group: str, topic: str) -> int | str | None:
     return None if found.offset < 0 else int(found.offset)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", COPIERS)
 def test_consume_transform_produce_is_exact_through_aborts_and_crashes(
     library: str, bootstrap: str, new_topic: NewTopic

@@ -53,16 +53,19 @@ def test_a_fatal_error_is_told_with_what_fails_because_of_it(faults: Faults) -> 
 
 
 def test_why_records_were_thrown_away_is_waited_for(faults: Faults) -> None:
-    faults.await_fatal(Client(0, 0, KafkaException(FATAL)).wait)
+    faults.await_fatal(PURGED, Client(0, 0, KafkaException(FATAL)).wait)
     assert isinstance(faults.of(PURGED, "delivery", "pumps"), NotAuthorized)
 
 
 def test_it_is_not_waited_for_without_end(faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "FATAL_TOLD_S", 0.01)
-    faults.await_fatal(Client().wait)
+    faults.await_fatal(PURGED, Client().wait)
     assert isinstance(faults.of(PURGED, "delivery", "pumps"), RequestRefused)
 
 
 def test_other_errors_are_raised_at_once(faults: Faults) -> None:
+    client = Client()
+    faults.await_fatal(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), client.wait)
+    assert not client.waits
     with pytest.raises(KafkaException):
         faults.waited(Client(KafkaException(PURGED)).wait, 1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 HERE = Path(__file__).parent
-IN_THE_INNER_LOOP = {"test_each.py", "test_sink_loads.py"}  # of those that need a Spark session
+IN_THE_INNER_LOOP = {"test_each.py"}  # of those that need a Spark session
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -91,6 +91,7 @@ REASONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver_rows_max", [20_000, 0], ids=["driver", "tasks"])
 def test_a_row_it_fails_on_is_one_dead_letter_with_the_input_as_it_was_and_where_it_came_from(
     spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_rows_max: int
@@ -162,6 +163,7 @@ def test_a_schema_cannot_have_the_columns_each_fills_itself() -> None:
         once.each(lambda row: row, "value string, error string, origin string")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver_rows_max", [20_000, 0], ids=["driver", "tasks"])
 def test_too_many_dead_letters_stop_the_pipeline_and_nothing_of_the_batch_is_committed(
     spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_rows_max: int

@@ -28,7 +28,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(operations)
 def test_compaction_keeps_what_a_reader_of_the_whole_log_would_end_up_with(walk: list[Operation]) -> None:
     walk_and_compare(walk)

@@ -183,7 +183,7 @@ class Walk(RuleBasedStateMachine):
 
 
 TestWalk = Walk.TestCase
-TestWalk.settings = settings(max_examples=80, stateful_step_count=30)
+TestWalk.settings = settings(max_examples=30, stateful_step_count=30)
 
 
 @pytest.mark.slow

@@ -147,7 +147,7 @@ STEPS = [
 ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(st.randoms(use_true_random=False))
 def test_what_was_acknowledged_outlives_a_loss_of_power(chance: Random) -> None:
     walk(chance, 60)

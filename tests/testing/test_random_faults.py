@@ -13,7 +13,7 @@ from tests.client.kit import new_name
 from tests.testing.kit import TIMEOUT_S, producer, send, transactional
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_on_the_embedded_broker(broker: TestBroker, seed: int) -> None:
     check_transactions(broker, seed)
 

@@ -39,6 +39,12 @@ API_CASES = [Case(cls, version) for cls in classes_of(messages) for version in c
 EMBEDDED_CASES = [Case(cls, version) for cls in classes_of(embedded) for version in cls.__versions__]
 ALL_CASES = API_CASES + EMBEDDED_CASES
 
+
+def is_edge(case: Case) -> bool:
+    """Whether it is the first or the last version of its message: what the inner loop looks at."""
+    return case.version in (min(case.cls.__versions__), max(case.cls.__versions__))
+
+
 _INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _TEXT = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=12),

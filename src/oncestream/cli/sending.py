@@ -14,7 +14,6 @@ from oncestream.cli.cluster import access_to
 from oncestream.cli.produce_input import Message
 from oncestream.client.settings import ClientSettings
 from oncestream.errors import CommitUnknown, OncestreamError
-from oncestream.messaging.failures import FOLLOWS_FATAL
 from oncestream.messaging.settings import ONE_IN_FLIGHT
 
 DELIVERY_TIMEOUT_MS: Final = 60_000
@@ -179,13 +178,13 @@ class Sender:
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             size = len(message.value or b"") + len(message.key or b"")
             raise ValueError(f"its {size} bytes are more than the client sends")
+        self._faults.await_fatal(error, self._producer.poll)
         raise self._error(error, str(message.topic))
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             error, subject = self._failure
-            if error.code() in FOLLOWS_FATAL:
-                self._faults.await_fatal(self._producer.poll)
+            self._faults.await_fatal(error, self._producer.poll)
             raise self._error(error, subject)
 
     def _serve(self, wait: Callable[[float], int], timeout_s: float) -> int:

@@ -116,10 +116,10 @@ class Faults:
             self._fatal = error.args[0]
             return self.served(lambda: wait(0))
 
-    def await_fatal(self, poll: Callable[[float], object]) -> None:
-        """Records were thrown away (FOLLOWS_FATAL): librdkafka may tell that before it tells why."""
+    def await_fatal(self, error: Any, poll: Callable[[float], object]) -> None:
+        """Where records were thrown away, or refused: librdkafka may tell that before it tells why."""
         deadline = time.monotonic() + FATAL_TOLD_S
-        while self._fatal is None and time.monotonic() < deadline:
+        while error.code() in FOLLOWS_FATAL and self._fatal is None and time.monotonic() < deadline:
             self.waited(poll, WAIT_S_MAX)
 
     def of(self, error: Any, action: str, subject: str, timeout_s: float = 0) -> OncestreamError:

@@ -255,6 +255,7 @@ class Producer:
                 self._raise_troubles()
             except KafkaException as error:
                 shown = self._topics.shown(message["topic"])
+                self._faults.await_fatal(error.args[0], self._client.poll)
                 raise self._faults.of(error.args[0], "send", shown) from error
         self.poll(0)
 
@@ -295,7 +296,7 @@ class Producer:
             self._failed.clear()
             reason = first.__cause__
             if self._purged is not None:
-                self._faults.await_fatal(self._client.poll)
+                self._faults.await_fatal(self._purged, self._client.poll)
                 reason = self._faults.of(self._purged, "delivery", str(first.facts["topic"]))
             if isinstance(reason, ProducerFenced):
                 raise reason

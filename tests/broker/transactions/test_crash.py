@@ -119,7 +119,7 @@ def run(folder: Path, rounds: int, durability: str, seconds_max: float) -> list[
     return copiers
 
 
-@pytest.mark.parametrize("durability", ["fsync", "os"])
+@pytest.mark.parametrize("durability", ["fsync", pytest.param("os", marks=pytest.mark.slow)])
 def test_transactions_stay_whole_when_the_broker_is_killed(tmp_path: Path, durability: str) -> None:
     run(tmp_path, rounds=3, durability=durability, seconds_max=0.8)
 

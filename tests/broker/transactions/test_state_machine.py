@@ -382,7 +382,7 @@ def examples(count: int, steps: int) -> settings:
 
 
 def test_no_promise_is_broken_by_crashes_that_lose_what_was_not_flushed() -> None:
-    run_state_machine_as_test(Machine, settings=examples(60, 40))
+    run_state_machine_as_test(Machine, settings=examples(20, 40))
 
 
 def test_no_promise_is_broken_by_kills_of_a_broker_that_does_not_flush() -> None:
