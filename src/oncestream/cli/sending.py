@@ -188,8 +188,10 @@ class Sender:
             raise self._error(error, subject)
 
     def _serve(self, wait: Callable[[float], int], timeout_s: float) -> int:
-        with self._faults.translated(PRODUCE, self._subject(), self._timeout_s):
+        try:
             return self._faults.waited(wait, timeout_s)
+        except KafkaException as error:
+            raise self._error(error.args[0], self._subject()) from None
 
     def _call(self, function: Any, *arguments: object) -> Any:
         try:
