@@ -209,13 +209,13 @@ def copy_under_bounces(
 
 BOUNCES = [
     pytest.param("broker", True, id="broker-hard"),
-    pytest.param("broker", False, id="broker-clean"),
+    pytest.param("broker", False, id="broker-clean", marks=pytest.mark.slow),
     pytest.param("copiers", True, id="copiers-hard"),
-    pytest.param("copiers", False, id="copiers-clean"),
+    pytest.param("copiers", False, id="copiers-clean", marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize(("target", "hard"), BOUNCES[::2])
+@pytest.mark.parametrize(("target", "hard"), BOUNCES)
 def test_a_copy_is_exact_under_bounces(tmp_path: Path, target: str, hard: bool) -> None:
     copy_under_bounces(tmp_path, 5_000, rounds=1, target=target, hard=hard)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import strategies as st
 
 from oncestream.wire import embedded, messages
@@ -40,8 +41,12 @@ EMBEDDED_CASES = [Case(cls, version) for cls in classes_of(embedded) for version
 ALL_CASES = API_CASES + EMBEDDED_CASES
 
 
-def is_edge(case: Case) -> bool:
-    """Whether it is the first or the last version of its message: what the inner loop looks at."""
+def graded(cases: Iterable[Case]) -> list[Any]:
+    """All of them; those between the first and the last version of their message are slow."""
+    return [pytest.param(case, marks=() if _is_edge(case) else pytest.mark.slow) for case in cases]
+
+
+def _is_edge(case: Case) -> bool:
     return case.version in (min(case.cls.__versions__), max(case.cls.__versions__))
 
 

@@ -18,31 +18,17 @@ from oncestream.wire.messages.fetch import FetchRequest
 from oncestream.wire.messages.heartbeat import HeartbeatRequest
 from oncestream.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from oncestream.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.wire.messages import ALL_CASES, Case, is_edge, message_of
+from tests.wire.messages import ALL_CASES, Case, graded, message_of
 
 TRUNCATIONS_MAX = 400
-EDGES = [case for case in ALL_CASES if is_edge(case)]
-BETWEEN = [case for case in ALL_CASES if not is_edge(case)]
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
-@pytest.mark.parametrize("case", EDGES, ids=repr)
+@pytest.mark.parametrize("case", graded(ALL_CASES), ids=repr)
 @settings(max_examples=3, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_a_truncated_message_is_refused_at_every_byte(case: Case, data: st.DataObject) -> None:
-    truncate(case, data.draw(message_of(case)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", BETWEEN, ids=repr)
-@settings(max_examples=3, suppress_health_check=QUIET)
-@given(data=st.data())
-def test_a_truncated_message_of_any_version_is_refused_at_every_byte(case: Case, data: st.DataObject) -> None:
-    truncate(case, data.draw(message_of(case)))
-
-
-def truncate(case: Case, message: Any) -> None:
-    whole = encode(message, case.version)
+    whole = encode(data.draw(message_of(case)), case.version)
     positions = range(len(whole))
     if len(whole) > TRUNCATIONS_MAX:
         positions = range(0, len(whole), len(whole) // TRUNCATIONS_MAX)
@@ -51,7 +37,7 @@ def truncate(case: Case, message: Any) -> None:
             decode(case.cls, whole[:stop], case.version)
 
 
-@pytest.mark.parametrize("case", EDGES, ids=repr)
+@pytest.mark.parametrize("case", graded(ALL_CASES), ids=repr)
 @settings(max_examples=4, suppress_health_check=QUIET)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_flipped_bits_give_a_message_or_a_decode_error(case: Case, data: st.DataObject, seed: int) -> None:

@@ -14,7 +14,7 @@ from kafka.protocol.schemas import StructField, load_json
 
 from oncestream.wire.codec import decode, encode
 from oncestream.wire.schema import NO_UUID, Message, Struct, struct_classes, version_range
-from tests.wire.messages import API_CASES, Case, is_edge, message_of
+from tests.wire.messages import API_CASES, Case, graded, message_of
 
 # APIs that kafka-python 3.0 has no schema for; tests/wire/test_kafka_agrees.py holds them against Kafka.
 WITHOUT_SCHEMA = {
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*_text is deprecated:Deprecatio
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if is_edge(case)], ids=repr)
+@pytest.mark.parametrize("case", graded(CASES), ids=repr)
 @settings(max_examples=8, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_bytes_are_those_of_kafka_python(case: Case, data: st.DataObject) -> None:
