@@ -97,6 +97,7 @@ class Oncestream:
         command += ["--data", str(self._data), "--listen", self.bootstrap]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
+        assert not brokers_answering(HOST, self._port), f"somebody else answers on {self.bootstrap}"
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not brokers_answering(HOST, self._port):

@@ -29,6 +29,11 @@ def test_nobody_answers_on_a_free_port() -> None:
     assert brokers_answering(HOST, free_ports(1)[0], timeout_s=1) == 0
 
 
+def test_nobody_gets_a_port_that_somebody_else_was_given_and_does_not_listen_on_yet() -> None:
+    given = [port for _ in range(1000) for port in free_ports(2)]
+    assert len(set(given)) == 2000
+
+
 def test_without_java_the_error_says_so(tmp_path: Path) -> None:
     said = fetch_in(tmp_path)
     assert said.startswith(f"{JavaUnavailable.__name__} Java is needed")

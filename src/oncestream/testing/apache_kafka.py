@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
@@ -24,6 +25,7 @@ from oncestream.testing.kafka_jars import java_command, run_tool
 HOST: Final = "127.0.0.1"
 # Below the range from which Linux takes source ports, so that a stopped node finds its port free.
 PORTS: Final = range(20_000, 32_000)
+_NEXT_PORT: Final = cycle(random.sample(PORTS, len(PORTS)))
 START_TIMEOUT_S: Final = 90
 STOP_TIMEOUT_S: Final = 30
 PROBE_TIMEOUT_S: Final = 5
@@ -211,17 +213,20 @@ def brokers_answering(host: str, port: int, timeout_s: float = PROBE_TIMEOUT_S) 
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on, and that no outgoing connection takes meanwhile."""
+    """Ports of this machine that nobody listens on, and that no outgoing connection takes meanwhile.
+
+    None is given again before all the others were: whoever got one need not listen on it yet.
+    """
     ports: list[int] = []
-    for port in random.sample(PORTS, len(PORTS)):
-        if len(ports) == count:
-            break
+    for port in islice(_NEXT_PORT, len(PORTS)):
         with socket.socket() as probe:
             try:
                 probe.bind((HOST, port))
             except OSError:
                 continue
-            ports.append(port)
+        ports.append(port)
+        if len(ports) == count:
+            break
     return ports
 
 
