@@ -21,6 +21,10 @@ class OneAtATime:
         self.receive_view = memoryview(bytearray(1024))
         self.read: Callable[[], None] | None = None
         self.soon: list[Callable[[], None]] = []
+        self.heard = 0
+
+    def heard_one(self) -> None:
+        self.heard += 1
 
     def now(self) -> float:
         return 0.0
@@ -83,3 +87,15 @@ def test_frames_that_waited_for_their_turn_are_answered_before_more_is_read(
     for _ in range(10):
         host.turn()
     assert theirs.recv(1024) == frames, "it reads on"
+
+
+def test_only_a_frame_that_comes_alone_is_told_as_one(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = ends
+    host = OneAtATime()
+    host.requests_in_flight_max = 8
+    Connection(ours, "peer:1", host, ("here", 1), None)
+    frame = struct.pack(">i", 8) + b"whatever"
+    for sent, told in ((frame, 1), (frame * 5, 1), (frame[:6], 1), (frame[6:], 2), (frame, 3)):
+        theirs.sendall(sent)
+        host.turn()
+        assert host.heard == told

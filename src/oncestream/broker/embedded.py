@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -133,7 +134,8 @@ class Broker:
             ready.set()
 
         try:
-            loop.run_until_complete(run_broker(self.settings, self._stop, on_ready))
+            settings = replace(self.settings, busy_poll_us=0)  # the program would wait for the lock of Python
+            loop.run_until_complete(run_broker(settings, self._stop, on_ready))
         except OncestreamError as error:
             self._failure = error
         except BaseException as error:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from oncestream.broker.busy_poll import BusyPoll, has_cores_to_spare
 from oncestream.broker.connection import Connection
 from oncestream.broker.dispatch import Dispatcher
 from oncestream.broker.listeners import Listener, Plan, addresses_text, open_listener
@@ -42,6 +43,9 @@ class Server:
         self.on_frame = self._dispatcher.on_frame
         self.call_soon = node.loop.call_soon
         self.call_later = node.loop.call_later
+        self.heard_one: Callable[[], None] = _nothing
+        if settings.busy_poll_us and has_cores_to_spare():
+            self.heard_one = BusyPoll(self.call_soon, settings.busy_poll_us).heard_one
         self._connections: set[Connection] = set()
         self._reserved_bytes = 0
         self._starved: deque[tuple[Connection, int]] = deque()
@@ -195,3 +199,7 @@ class Server:
             elif not connection.waiting and still_ms > settings.idle_ms_max:
                 connection.close(f"idle for {int(still_ms)} ms", quiet=True)
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+
+
+def _nothing() -> None:
+    pass

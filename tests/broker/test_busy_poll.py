@@ -1,0 +1,156 @@
+"""A broker stays awake for clients that await each answer, and for nobody else."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from oncestream.broker import server
+from oncestream.broker.busy_poll import ROW, BusyPoll, has_cores_to_spare
+from oncestream.broker.embedded import Broker
+from tests.broker.kit import Wire, metadata
+
+WINDOW_US = 100
+SOON_S = 50e-6
+LATE_S = 150e-6
+REQUESTS = 300
+WIDE_US = 10_000  # a busy machine may take its time
+NO_LIMIT = Path("/nowhere")
+
+
+class Turns:
+    """A loop as far as it is needed: what is to be done soon, and a clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.soon: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def turn(self) -> bool:
+        """Whether the loop would go to sleep after it."""
+        callbacks, self.soon = self.soon, []
+        for callback in callbacks:
+            callback()
+        return not self.soon
+
+
+class Client:
+    """Sends requests, the next one some time after the last."""
+
+    def __init__(self, loop: Turns) -> None:
+        self._loop = loop
+        self._poll = BusyPoll(loop.call_soon, WINDOW_US, lambda: loop.now_s)
+
+    def send(self, *pauses_s: float) -> None:
+        for pause_s in pauses_s:
+            self._loop.now_s += pause_s
+            self._poll.heard_one()
+
+
+@pytest.fixture
+def loop() -> Turns:
+    return Turns()
+
+
+@pytest.fixture
+def client(loop: Turns) -> Client:
+    return Client(loop)
+
+
+def test_requests_that_come_late_let_it_sleep(loop: Turns, client: Client) -> None:
+    client.send(*[LATE_S] * 100)
+    assert loop.turn()
+
+
+def test_a_row_of_requests_is_needed(loop: Turns, client: Client) -> None:
+    for _ in range(10):
+        client.send(LATE_S, *[SOON_S] * (ROW - 1))
+        assert loop.turn()
+    client.send(SOON_S)
+    assert not loop.turn()
+
+
+def test_it_stays_awake_as_long_as_the_next_one_comes_soon(loop: Turns, client: Client) -> None:
+    client.send(*[SOON_S] * (ROW + 1))
+    for _ in range(100):
+        client.send(SOON_S)
+        assert not loop.turn()
+        assert len(loop.soon) == 1, "one callback is enough"
+    loop.now_s += LATE_S
+    assert loop.turn()
+
+
+def test_who_was_waited_for_in_vain_has_to_hurry_again(loop: Turns, client: Client) -> None:
+    client.send(*[SOON_S] * (ROW + 1))
+    loop.now_s += LATE_S
+    assert loop.turn()
+    client.send(*[SOON_S] * (ROW - 1))
+    assert loop.turn()
+
+
+@pytest.mark.parametrize(
+    ("limit", "spare"), [("max 100000", True), ("250000 100000", True), ("100000 100000", False), ("", True)]
+)
+def test_the_limit_of_a_container_counts(
+    limit: str, spare: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2, 3}, raising=False)
+    (tmp_path / "cpu.max").write_text(limit)
+    assert has_cores_to_spare(tmp_path / "cpu.max") == spare
+
+
+def test_with_one_core_there_is_none_to_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {3}, raising=False)
+    assert not has_cores_to_spare(NO_LIMIT)
+
+
+def test_in_a_thread_of_a_program_it_sleeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    monkeypatch.setattr(server, "BusyPoll", lambda _soon, window_us: made.append(window_us))
+    with Broker(tmp_path / "data", busy_poll_us=WIDE_US):
+        pass
+    assert not made
+
+
+@pytest.fixture
+def awake(tmp_path: Path) -> Iterator[Broker]:
+    if not has_cores_to_spare():
+        pytest.skip("there is one core only: the broker never stays awake")
+    with Broker(tmp_path / "awake", process=True, busy_poll_us=WIDE_US) as broker:
+        yield broker
+
+
+def test_it_falls_asleep_less_often_and_only_when_nobody_comes(awake: Broker, tmp_path: Path) -> None:
+    with Broker(tmp_path / "asleep", process=True, busy_poll_us=0) as asleep:
+        assert 2 * sleeps_of(awake) < sleeps_of(asleep)
+    used_s = cpu_s(awake)
+    time.sleep(1)
+    assert cpu_s(awake) - used_s < 0.5, "it spins although nobody asks anything"
+
+
+def sleeps_of(broker: Broker) -> int:
+    """How often its loop fell asleep while a client asked one thing after the other."""
+    status = Path(f"/proc/{broker.pid}/task/{broker.pid}/status")
+    with Wire(broker.bootstrap_servers) as wire:
+        before = switches(status)
+        for _ in range(REQUESTS):
+            metadata(wire, [])
+        return switches(status) - before
+
+
+def switches(status: Path) -> int:
+    found = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status.read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+def cpu_s(broker: Broker) -> float:
+    ticks = Path(f"/proc/{broker.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
