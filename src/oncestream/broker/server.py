@@ -15,6 +15,7 @@ from oncestream.broker.dispatch import Dispatcher
 from oncestream.broker.listeners import Listener, Plan, addresses_text, open_listener
 from oncestream.broker.node import Node
 from oncestream.broker.security.principal import host_of
+from oncestream.broker.settings import Durability
 
 # TLS and log-ins are imported by the brokers that have them: the others start sooner.
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ class Server:
         self.on_frame = self._dispatcher.on_frame
         self.call_soon = node.loop.call_soon
         self.call_later = node.loop.call_later
-        self.heard_one: Callable[[], None] = _nothing
-        if settings.busy_poll_us and has_cores_to_spare():
-            self.heard_one = BusyPoll(self.call_soon, settings.busy_poll_us).heard_one
+        self.heard_one = self._busy_poll()
         self._connections: set[Connection] = set()
         self._reserved_bytes = 0
         self._starved: deque[tuple[Connection, int]] = deque()
@@ -75,6 +74,13 @@ class Server:
         self._dispatcher.close()
         for connection in tuple(self._connections):
             connection.close("the broker stops", quiet=True)
+
+    def _busy_poll(self) -> Callable[[], None]:
+        """A loop that stays awake keeps Python's lock from the threads that flush: not with fsync."""
+        settings = self._node.settings
+        if settings.busy_poll_us and settings.durability is Durability.OS and has_cores_to_spare():
+            return BusyPoll(self.call_soon, settings.busy_poll_us).heard_one
+        return lambda: None
 
     # -- what connections ask for -------------------------------------------------------------
 
@@ -199,7 +205,3 @@ class Server:
             elif not connection.waiting and still_ms > settings.idle_ms_max:
                 connection.close(f"idle for {int(still_ms)} ms", quiet=True)
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
-
-
-def _nothing() -> None:
-    pass

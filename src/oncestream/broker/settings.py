@@ -103,10 +103,10 @@ class BrokerSettings:
     fetch_wait_ms_max: int = setting(300_000, "how long a fetch may wait for data", 0)
     busy_poll_us: int = setting(
         250,
-        "while requests follow one another this soon, the broker awaits the next one without going to sleep;"
-        " 0: it always sleeps, as it does in a thread of a program and where it has one core",
+        "with durability os: while requests follow one another this soon, the broker awaits the next one without"
+        " going to sleep; 0: it always sleeps, as it does in a thread of a program and where it has one core",
         0,
-        10_000,
+        100_000,
     )
     sync_threads: int = setting(4, "threads that call fdatasync", 1, 64)
     housekeeping_ms: int = setting(
