@@ -106,7 +106,7 @@ class BrokerSettings:
         "with durability os: while requests follow one another this soon, the broker awaits the next one without"
         " going to sleep; 0: it always sleeps, as it does in a thread of a program and where it has one core",
         0,
-        100_000,
+        1_000_000,
     )
     sync_threads: int = setting(4, "threads that call fdatasync", 1, 64)
     housekeeping_ms: int = setting(
