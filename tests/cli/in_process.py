@@ -13,6 +13,7 @@ from unittest import mock
 
 from oncestream.cli.main import main
 from tests.cli.kit import Ended
+from tests.client.kit import wait_until
 
 
 class Cli:
@@ -52,6 +53,12 @@ class Cli:
 
     def json(self, *arguments: str, stdin: str | bytes = "") -> Any:
         return json.loads(self.ok(*arguments, "-o", "json", stdin=stdin))
+
+    def await_end_of_transactions(self, topic: str) -> None:
+        """As on Apache Kafka, a commit is answered when it is decided, a moment before everybody sees it."""
+        wait_until(
+            lambda: all(row["last_stable"] == row["end"] for row in self.json("topic", "offsets", topic))
+        )
 
     def refused(self, exit_code: int, *arguments: str, stdin: str | bytes = "") -> str:
         """What it says on standard error: a cause and what to do, in two lines at the end, and no traceback."""

@@ -97,6 +97,7 @@ def test_only_committed_records_are_read_unless_told_otherwise(
     assert producer.flush(TIMEOUT_S) == 0
     producer.abort_transaction(TIMEOUT_S)
     cli.ok("produce", topic, "--partition", "1", "--transaction-size", "0", stdin="kept\n")
+    cli.await_end_of_transactions(topic)
     assert cli.ok("consume", topic, "--partition", "1", "--group", name) == "b\nkept\n"
     assert cli.ok("consume", topic, "--partition", "1", "--uncommitted") == "b\ngone\nkept\n"
     [cursor] = cli.json("cursor", "list", name)

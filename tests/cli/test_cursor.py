@@ -17,6 +17,7 @@ def topic(cli: Cli, name: str) -> str:
     """Three records, each in a transaction of its own, so that markers stand between them; the group read one."""
     cli.ok("topic", "create", name, "--partitions", "2")
     cli.ok("produce", name, "--partition", "0", "--transaction-size", "1", stdin="1\n2\n3\n")
+    cli.await_end_of_transactions(name)
     cli.ok("consume", name, "--group", name, "--max", "1")
     return name
 

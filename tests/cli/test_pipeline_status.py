@@ -18,6 +18,7 @@ def pipeline(cli: Cli, name: str, bootstrap: str) -> str:
     """One that has committed batch 4 after the first of three records."""
     cli.ok("topic", "create", name)
     cli.ok("produce", name, "--transaction-size", "1", stdin="1\n2\n3\n")
+    cli.await_end_of_transactions(name)
     cluster = Cluster(ClientSettings.of(bootstrap))
     marker = json.dumps({"query": "q-1", "batch": 4})
     commit_offsets(cluster, name, {TopicPartition(name, 0): Committed(2, marker)})
@@ -52,6 +53,7 @@ def test_a_pipeline_that_reads_files_is_known_from_its_progress_record(cli: Cli,
     run = {"key": {"pipeline": name, "run": "monday"}, "value": {"run": "monday", "at_ms": 1}}
     lines = "\n".join(json.dumps({**each, "key": json.dumps(each["key"])}) for each in [*records, run])
     cli.ok("produce", "oncestream.progress", "--json", "--transaction-size", "0", stdin=lines)
+    cli.await_end_of_transactions("oncestream.progress")
     told = cli.json("pipeline", "status", name)
     assert (told["query"], told["batch"], told["records"]) == ("q", 7, None)
     assert (told["other_sources"], told["sources"]) == (["{file}"], [])

@@ -123,8 +123,10 @@ def test_a_bad_line_leaves_nothing_of_its_transaction(cli: Cli, topic: str) -> N
         2, "produce", topic, "--json", "--transaction-size", "2", stdin='{"value":1}\n' * 3 + "{}\n"
     )
     assert "line 4 of the input is wrong: it has no field 'value'; 2 records were written before it" in told
+    cli.await_end_of_transactions(topic)
     assert values(cli, topic) == ["1", "1"]
     cli.refused(2, "produce", topic, "--json", "--transaction-size", "0", stdin='{"value":2}\n' * 9 + "[]")
+    cli.await_end_of_transactions(topic)
     assert values(cli, topic) == ["1", "1"]
 
 

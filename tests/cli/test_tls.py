@@ -37,6 +37,7 @@ def test_records_go_both_ways_over_tls(tmp_path: Path, broker: Broker, certifica
     profile(cli, broker, f"ssl.ca.location={certificates.ca}", "password_env=SECRET")
     cli.ok("topic", "create", "t")
     cli.ok("produce", "t", "--transaction-size", "0", stdin="1\n2\n")
+    cli.await_end_of_transactions("t")
     assert cli.ok("consume", "t", "--group", "g") == "1\n2\n"
     assert cli.json("cursor", "list", "g")[0]["records"] == 0
 

@@ -31,6 +31,7 @@ def test_topics_are_made_described_altered_and_deleted(cli: Cli, name: str) -> N
 def test_the_table_of_a_topic_and_its_offsets(cli: Cli, name: str) -> None:
     cli.ok("topic", "create", name)
     cli.ok("produce", name, "--transaction-size", "0", stdin="a\nb\n")
+    cli.await_end_of_transactions(name)
     assert cli.ok("topic", "describe", name) == (
         f"topic       {name}\n"
         "internal    no\n"
