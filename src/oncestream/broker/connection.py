@@ -186,8 +186,9 @@ class Connection:
         self._corked = False
         if self.closed:
             return
-        if used and used == _LENGTH.unpack_from(data)[0] + 4:
-            self._host.heard_one()
+        heard_one = self._host.heard_one
+        if heard_one is not None and used and used == _LENGTH.unpack_from(data)[0] + 4:
+            heard_one()
         if used == end:
             self._drop_partial()
         else:

@@ -15,7 +15,6 @@ from oncestream.broker.dispatch import Dispatcher
 from oncestream.broker.listeners import Listener, Plan, addresses_text, open_listener
 from oncestream.broker.node import Node
 from oncestream.broker.security.principal import host_of
-from oncestream.broker.settings import Durability
 
 # TLS and log-ins are imported by the brokers that have them: the others start sooner.
 if TYPE_CHECKING:
@@ -75,12 +74,12 @@ class Server:
         for connection in tuple(self._connections):
             connection.close("the broker stops", quiet=True)
 
-    def _busy_poll(self) -> Callable[[], None]:
+    def _busy_poll(self) -> Callable[[], None] | None:
         """A loop that stays awake keeps Python's lock from the threads that flush: not with fsync."""
-        settings = self._node.settings
-        if settings.busy_poll_us and settings.durability is Durability.OS and has_cores_to_spare():
-            return BusyPoll(self.call_soon, settings.busy_poll_us).heard_one
-        return lambda: None
+        window_us = self._node.settings.busy_poll_us
+        if not window_us or self._node.durable or not has_cores_to_spare():
+            return None
+        return BusyPoll(self.call_soon, window_us).heard_one
 
     # -- what connections ask for -------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
@@ -25,7 +25,6 @@ from oncestream.testing.kafka_jars import java_command, run_tool
 HOST: Final = "127.0.0.1"
 # Below the range from which Linux takes source ports, so that a stopped node finds its port free.
 PORTS: Final = range(20_000, 32_000)
-_NEXT_PORT: Final = cycle(random.sample(PORTS, len(PORTS)))
 START_TIMEOUT_S: Final = 90
 STOP_TIMEOUT_S: Final = 30
 PROBE_TIMEOUT_S: Final = 5
@@ -210,6 +209,14 @@ def brokers_answering(host: str, port: int, timeout_s: float = PROBE_TIMEOUT_S) 
         return 0
     count: int = METADATA_ANSWER_HEAD.unpack(head)[2]
     return count
+
+
+def _all_ports() -> Iterator[int]:
+    """Again and again, in an order that is made when the first is needed."""
+    yield from cycle(random.sample(PORTS, len(PORTS)))
+
+
+_NEXT_PORT: Final = _all_ports()
 
 
 def free_ports(count: int) -> list[int]:
