@@ -187,6 +187,29 @@ def test_a_listener_beyond_loopback_is_refused_unless_insecure(tmp_path: Path, l
             assert metadata(wire, []) == []
 
 
+def told_by(address: str) -> str:
+    """The address of the broker that a client is told which has come by this one."""
+    with Wire(address) as wire:
+        broker = wire.ask(MetadataRequest(topics=[]), 12, MetadataResponse).brokers[0]
+    return f"{broker.host}:{broker.port}"
+
+
+def test_clients_are_told_the_name_that_was_given_not_what_it_stands_for(tmp_path: Path) -> None:
+    with Broker(tmp_path / "data", listen="localhost:0") as broker:
+        assert broker.bootstrap_servers.startswith("localhost:")
+        assert told_by(broker.bootstrap_servers) == broker.bootstrap_servers
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
+def test_where_any_address_is_listened_on_clients_are_told_the_one_they_came_by(
+    tmp_path: Path, listen: str
+) -> None:
+    with Broker(tmp_path / "data", listen=listen, insecure=True) as broker:
+        port = broker.bootstrap_servers.rpartition(":")[2]
+        for host in ("127.0.0.1", "127.0.0.2"):
+            assert told_by(f"{host}:{port}") == f"{host}:{port}"
+
+
 def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSetting), Broker(tmp_path / "data", listen="localhost"):
         pass

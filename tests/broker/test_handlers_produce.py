@@ -8,6 +8,8 @@ import time
 import pytest
 
 from oncestream.records.batch import HEADER_SIZE, SEQUENCE_MAX, join_batch, parse_header
+from oncestream.records.compression import Codec
+from oncestream.records.records import Record, build_batch
 from oncestream.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -170,6 +172,32 @@ def test_a_record_without_a_key_is_refused_by_a_compacted_topic(wire: Wire) -> N
     topic = create_topic(wire, configs={"cleanup.policy": "compact"}).name or ""
     assert refusal(wire, topic, batch(b"x", key=None)) == "INVALID_RECORD"
     assert produce(wire, topic, batch(b"x")).base_offset == 0
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize(
+    ("configs", "error", "places"),
+    [
+        ({"cleanup.policy": "compact"}, "INVALID_TIMESTAMP", [1, 3, 4]),
+        ({}, "INVALID_TIMESTAMP", [4]),
+        ({"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}, "INVALID_RECORD", [1, 3]),
+    ],
+    ids=["compacted", "plain", "compacted-append-time"],
+)
+def test_the_records_for_which_a_batch_is_refused_are_told(
+    wire: Wire, configs: dict[str, str], error: str, places: list[int], codec: Codec
+) -> None:
+    topic = create_topic(wire, configs=configs).name or ""
+    now_ms = time.time_ns() // 1_000_000
+    keys = [b"k", None, b"k", None, b"k"]
+    records = [
+        Record(place, now_ms + 2 * HOUR_MS * (place == 4), key, b"x") for place, key in enumerate(keys)
+    ]
+    answer = produce(wire, topic, bytes(build_batch(records, codec=codec)))
+    assert error_name(answer.error_code) == error
+    assert answer.error_message
+    assert [record.batch_index for record in answer.record_errors] == places
+    assert all(record.batch_index_error_message for record in answer.record_errors)
 
 
 def test_one_bad_partition_does_not_hold_up_the_others(wire: Wire) -> None:

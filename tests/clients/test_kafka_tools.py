@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,9 @@ TOOLS = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
 }
 
@@ -193,6 +197,32 @@ def test_kafka_log_dirs_finds_the_partition_and_its_size(
     size = re.search(rf'"partition":"{topic}-0","size":(\d+)', said)
     assert size is not None, said
     assert 1000 < int(size[1]) < 1200
+
+
+def test_kafka_leader_election_finds_nothing_to_elect(tool: Tool, new_topic: NewTopic) -> None:
+    one = ("--election-type", "preferred", "--topic", new_topic(), "--partition", "0")
+    assert "Valid replica already elected for partitions" in tool("kafka-leader-election", *one)
+    assert tool("kafka-leader-election", "--election-type", "unclean", "--all-topic-partitions") == ""
+
+
+def test_kafka_reassign_partitions_finds_partitions_where_they_shall_be(
+    tool: Tool, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    plan = tmp_path / "plan.json"
+    partition = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": ["any"]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+    assert "No partition reassignments found." in tool("kafka-reassign-partitions", "--list")
+    file = ("--reassignment-json-file", str(plan))
+    assert "Successfully started partition reassignment" in tool(
+        "kafka-reassign-partitions", *file, "--execute"
+    )
+    said = tool("kafka-reassign-partitions", *file, "--verify")
+    assert f"Reassignment of partition {topic}-0 is completed." in said
+
+
+def test_kafka_client_metrics_finds_none(tool: Tool) -> None:
+    assert tool("kafka-client-metrics", "--list").strip() == ""
 
 
 def test_kafka_cluster_tells_the_cluster_id(tool: Tool, bootstrap: str) -> None:

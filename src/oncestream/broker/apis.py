@@ -87,7 +87,10 @@ APIS: Final[dict[int, Api]] = {
         Api(ApiKey.SASL_AUTHENTICATE, 0, 2),
         Api(ApiKey.CREATE_PARTITIONS, 0, 3),
         Api(ApiKey.DELETE_GROUPS, 0, 2),
+        Api(ApiKey.ELECT_LEADERS, 0, 2),
         Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
+        Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1),
+        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
         Api(ApiKey.OFFSET_DELETE, 0, 0),
         Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
         Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0),
@@ -97,6 +100,7 @@ APIS: Final[dict[int, Api]] = {
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
         Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1),
+        Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     )
 }

@@ -17,6 +17,7 @@ BACKLOG: Final = 512
 ORIGIN: Final = "the settings"
 PLAIN: Final = "PLAIN"
 
+_IPV4_IN_IPV6: Final = "::ffff:"
 _WITH_PROTOCOL: Final = re.compile(r"(?P<protocol>\w+)://(?P<address>.*)")
 
 
@@ -56,6 +57,14 @@ class Listener:
     sock: socket.socket
     address: tuple[str, int]  # what clients are told
     mechanisms: tuple[str, ...]  # by which they may log in
+    everywhere: bool = False  # on all addresses of this machine, and nobody said which clients are told
+
+    def address_for(self, sock: socket.socket) -> tuple[str, int]:
+        """What the client of a connection is told: where it has reached us, if nothing else is known."""
+        if not self.everywhere:
+            return self.address
+        host, port = sock.getsockname()[:2]
+        return host.removeprefix(_IPV4_IN_IPV6), port
 
 
 def plan_listeners(settings: BrokerSettings) -> tuple[Plan, ...]:
@@ -86,11 +95,14 @@ def plan_listeners(settings: BrokerSettings) -> tuple[Plan, ...]:
 def open_listener(plan: Plan, settings: BrokerSettings) -> Listener:
     text = address_text((plan.host, plan.port))
     try:
-        family, kind, proto, _, address = socket.getaddrinfo(plan.host, plan.port, type=socket.SOCK_STREAM)[0]
+        found = socket.getaddrinfo(plan.host, plan.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ListenFailed(address=text, reason=error.strerror or str(error)) from None
+    # As Apache Kafka: of a name that stands for both, IPv4.
+    family, kind, proto, _, address = min(found, key=lambda info: info[0] is not socket.AF_INET)
     mechanisms = plan.mechanisms
-    if not ipaddress.ip_address(address[0]).is_loopback:
+    ip = ipaddress.ip_address(address[0])
+    if not ip.is_loopback:
         _check_open(plan, settings, text)
         if not plan.protocol.uses_tls:  # a password in plain text would travel the network
             mechanisms = tuple(each for each in mechanisms if each != PLAIN)
@@ -105,8 +117,10 @@ def open_listener(plan: Plan, settings: BrokerSettings) -> Listener:
         sock.close()
         raise ListenFailed(address=text, reason=error.strerror or str(error)) from None
     sock.setblocking(False)
-    host, port = sock.getsockname()[:2]
-    return Listener(plan.protocol, sock, plan.advertised or (str(host), int(port)), mechanisms)
+    told = plan.advertised or (plan.host, int(sock.getsockname()[1]))
+    return Listener(
+        plan.protocol, sock, told, mechanisms, everywhere=ip.is_unspecified and plan.advertised is None
+    )
 
 
 def addresses_text(listeners: Sequence[Listener]) -> str:

@@ -158,15 +158,16 @@ class Server:
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        address = listener.address_for(sock)
         login = self._login(listener, peer) if listener.mechanisms else None
         if listener.protocol.uses_tls:
             from oncestream.broker.security.tls import TlsConnection
 
             assert self._tls is not None
             context = self._tls.context
-            connection: Connection = TlsConnection(sock, peer, self, listener.address, login, context)
+            connection: Connection = TlsConnection(sock, peer, self, address, login, context)
         else:
-            connection = Connection(sock, peer, self, listener.address, login)
+            connection = Connection(sock, peer, self, address, login)
         self._connections.add(connection)
 
     def _login(self, listener: Listener, peer: str) -> Login:

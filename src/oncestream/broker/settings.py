@@ -54,8 +54,8 @@ class BrokerSettings:
     )
     advertise: str = setting(
         "",
-        "address given to clients, HOST:PORT; empty: the one listened on; for several listeners"
-        " PROTOCOL://HOST:PORT,...",
+        "address given to clients, HOST:PORT; empty: the one listened on (0.0.0.0 or [::]: the one by which the"
+        " client has come); for several listeners PROTOCOL://HOST:PORT,...",
     )
     insecure: bool = setting(
         False, "allow a listener beyond loopback although it has no authentication, or SASL without TLS"

@@ -16,7 +16,9 @@ from oncestream.records.batch import (
 from oncestream.records.compression import Codec
 from oncestream.records.records import recompress, records_of
 from oncestream.storage.config import INT64_MAX, LogConfig
-from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.error_codes import ErrorCode, KafkaError, RecordsRefused, WrongRecord
+
+WRONG_RECORDS_MAX: Final = 10_000  # that are named; the others of the batch are refused with them anyhow
 
 _CODEC_MAX: Final = int(Codec.ZSTD)
 
@@ -39,26 +41,14 @@ def check_client_batch(header: BatchHeader) -> None:
         raise _invalid("a transactional batch needs a producer id")
 
 
-def check_timestamp(timestamp: int, now_ms: int, config: LogConfig) -> None:
-    if timestamp == NO_TIMESTAMP:
-        return
-    if (
-        timestamp - now_ms > config.timestamp_after_max_ms
-        or now_ms - timestamp > config.timestamp_before_max_ms
-    ):
-        message = (
-            f"timestamp {timestamp} is out of range: it may be {config.timestamp_before_max_ms} ms before and "
-            f"{config.timestamp_after_max_ms} ms after the broker's {now_ms}"
-        )
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, message)
-
-
 def prepare(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> memoryview:
     """The batch as the topic wants it stored: its codec, its timestamp type; every record looked at."""
-    if config.cleanup_compact and not header.is_control:
-        _check_keys(batch, header)
-    if not config.log_append_time:
-        _check_record_timestamps(batch, header, config, now_ms)
+    if (
+        config.cleanup_compact
+        or config.timestamp_before_max_ms != INT64_MAX
+        or header.max_timestamp - now_ms > config.timestamp_after_max_ms
+    ):
+        check_records(batch, header, config, now_ms)
     if config.compression is not None and config.compression != header.codec and not header.is_control:
         batch = memoryview(recompress(batch, config.compression))
         if len(batch) > config.max_message_bytes:
@@ -72,17 +62,37 @@ def prepare(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: i
     return batch
 
 
-def _check_keys(batch: memoryview, header: BatchHeader) -> None:
-    for number, record in enumerate(records_of(batch, header)):
-        if record.key is None:
-            raise _invalid(f"record {number} has no key, and the topic is compacted")
+def check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Refuses the batch for records without a key where the topic is compacted, and for times out of range."""
+    code = ErrorCode.INVALID_RECORD
+    wrong: list[WrongRecord] = []
+    for place, record in enumerate(records_of(batch, header)):
+        if config.cleanup_compact and record.key is None:
+            wrong.append(WrongRecord(place, "the record has no key, and the topic is compacted"))
+        elif not _may_have_time(record.timestamp, now_ms, config):
+            code = ErrorCode.INVALID_TIMESTAMP
+            wrong.append(WrongRecord(place, _out_of_range(record.timestamp, now_ms, config)))
+    if wrong:
+        first = wrong[0]
+        message = f"{len(wrong)} of {header.count} records are refused; record {first.place}: {first.message}"
+        raise RecordsRefused(code, message, wrong[:WRONG_RECORDS_MAX])
+    if not _may_have_time(header.max_timestamp, now_ms, config):
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, _out_of_range(header.max_timestamp, now_ms, config))
 
 
-def _check_record_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    check_timestamp(header.max_timestamp, now_ms, config)
-    if config.timestamp_before_max_ms != INT64_MAX:
-        for record in records_of(batch, header):
-            check_timestamp(record.timestamp, now_ms, config)
+def _may_have_time(timestamp: int, now_ms: int, config: LogConfig) -> bool:
+    return (
+        config.log_append_time
+        or timestamp == NO_TIMESTAMP
+        or -config.timestamp_after_max_ms <= now_ms - timestamp <= config.timestamp_before_max_ms
+    )
+
+
+def _out_of_range(timestamp: int, now_ms: int, config: LogConfig) -> str:
+    return (
+        f"timestamp {timestamp} is out of range: it may be {config.timestamp_before_max_ms} ms before and "
+        f"{config.timestamp_after_max_ms} ms after the broker's {now_ms}"
+    )
 
 
 def _invalid(message: str) -> KafkaError:

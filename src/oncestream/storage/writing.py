@@ -14,7 +14,7 @@ from oncestream.storage.reading import LogReader
 from oncestream.storage.segment import Segment, segment_path
 from oncestream.storage.snapshot import write_snapshot
 from oncestream.storage.sync import SyncTicket, Unsynced
-from oncestream.storage.validation import check_client_batch, check_timestamp, prepare
+from oncestream.storage.validation import check_client_batch, check_records, prepare
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 _new: Final = tuple.__new__  # half the price of calling the class
@@ -79,7 +79,7 @@ class LogWriter(LogReader):
             header = parse_header(batch)
             append_time_ms = now_ms if config.log_append_time else -1
         elif header.max_timestamp - now_ms > config.timestamp_after_max_ms:
-            check_timestamp(header.max_timestamp, now_ms, config)
+            check_records(batch, header, config, now_ms)
         if header.producer_id >= 0:
             duplicate = self._check_producer(header, internal=internal)
             if duplicate is not None:

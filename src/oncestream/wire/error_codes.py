@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class ErrorCode(IntEnum):
@@ -158,6 +159,21 @@ class KafkaError(Exception):
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code
         self.message = message
+
+
+class WrongRecord(NamedTuple):
+    """A record that is why its batch is refused: its place in the batch, and what is wrong with it."""
+
+    place: int
+    message: str
+
+
+class RecordsRefused(KafkaError):
+    """A batch is refused for some of its records; the producer is told which (KIP-467)."""
+
+    def __init__(self, code: ErrorCode, message: str, records: Sequence[WrongRecord]) -> None:
+        super().__init__(code, message)
+        self.records = records
 
 
 _RETRIABLE: Final = frozenset(

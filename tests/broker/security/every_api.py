@@ -279,6 +279,28 @@ CASES: Final = (
         CLUSTER,
         lambda n: {"upsertions": [_USER | {"salted_password": b"p" * 64}]},
     ),
+    Case(
+        "elect leaders",
+        ApiKey.ELECT_LEADERS,
+        1,
+        CLUSTER,
+        lambda n: {"topic_partitions": [{"topic": n.topic, "partitions": [0]}]},
+    ),
+    Case(
+        "move partitions",
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        0,
+        CLUSTER,
+        lambda n: {"topics": [{"name": n.topic, "partitions": [{"partition_index": 0}]}]},
+    ),
+    Case("list partitions on the move", ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, CLUSTER, lambda n: {}),
+    Case(
+        "list what has configurations",
+        ApiKey.LIST_CONFIG_RESOURCES,
+        1,
+        CLUSTER,
+        lambda n: {"resource_types": [TOPIC_RESOURCE, BROKER_RESOURCE]},
+    ),
     Case("update features", ApiKey.UPDATE_FEATURES, 1, CLUSTER, lambda n: {"validate_only": True}),
     Case(
         "find a group's coordinator",

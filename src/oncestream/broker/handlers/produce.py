@@ -24,8 +24,9 @@ from oncestream.broker.topic_names import INTERNAL
 from oncestream.broker.transactions.producing import Refusals, is_transactional, produce
 from oncestream.broker.transactions.state import TopicPartition
 from oncestream.wire.acl_codes import Operation, ResourceType
-from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.error_codes import ErrorCode, KafkaError, RecordsRefused
 from oncestream.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -154,8 +155,16 @@ def _check_transaction(refused: Refusals | None, where: TopicPartition) -> None:
 
 
 def partition_failure(index: int, error: KafkaError) -> PartitionProduceResponse:
+    wrong = error.records if isinstance(error, RecordsRefused) else ()
     return PartitionProduceResponse(
-        index=index, error_code=error.code, base_offset=-1, error_message=error.message
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=record.place, batch_index_error_message=record.message)
+            for record in wrong
+        ],
+        error_message=error.message,
     )
 
 
