@@ -15,7 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from oncestream.messaging.starts import with_starts
 
 CALL_TIMEOUT_S: Final = 60
 POLL_S: Final = 0.2
@@ -51,11 +53,17 @@ def copy(task: Task, stop: threading.Event) -> None:
     consumer = _consumer(task)
     producer.init_transactions(CALL_TIMEOUT_S)
     moved = threading.Event()
+
+    def take_over(consumer: Consumer, given: list[TopicPartition]) -> None:
+        moved.set()
+        starts = with_starts(consumer, given, latest=False)
+        (consumer.assign if task.group_protocol == "classic" else consumer.incremental_assign)(starts)
+
     # What was read before the group moved belongs to another member now. And librdkafka forgets its member id
     # in the background when the group has thrown it out: a commit without one is fenced by nobody.
     consumer.subscribe(
         [task.source],
-        on_assign=lambda *_: moved.set(),
+        on_assign=take_over,
         on_revoke=lambda *_: moved.set(),
         on_lost=lambda *_: moved.set(),
     )
@@ -128,9 +136,10 @@ def _insist(call: Callable[[], None]) -> None:
 def _rewind(consumer: Consumer) -> None:
     """Back to what is committed; a partition that was lost meanwhile needs none of it."""
     for position in consumer.committed(consumer.assignment(), CALL_TIMEOUT_S):
+        if position.error is not None:
+            raise KafkaException(position.error)
         with suppress(KafkaException):
-            offset = position.offset if position.offset >= 0 else OFFSET_BEGINNING
-            consumer.seek(TopicPartition(position.topic, position.partition, offset))
+            consumer.seek(TopicPartition(position.topic, position.partition, max(0, position.offset)))
 
 
 def main() -> None:

@@ -123,6 +123,9 @@ class Consumer:
         partitions = [confluent_kafka.TopicPartition(*each) for each in self._held.owned]
         with self._faults.translated("committed", self.group, TIMEOUT_S):
             found = self._client.committed(partitions, TIMEOUT_S) if partitions else []
+            for at in found:
+                if at.error is not None:
+                    raise KafkaException(at.error)
         return {
             self._topics.shown_partition(at.topic, at.partition): at.offset if at.offset >= 0 else None
             for at in found

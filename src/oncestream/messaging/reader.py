@@ -18,6 +18,7 @@ from oncestream.messaging.decoding import Decoder
 from oncestream.messaging.failures import AWAY, LATE, UNKNOWN, Faults, KafkaError
 from oncestream.messaging.options import ConsumerOptions
 from oncestream.messaging.record import Record
+from oncestream.messaging.starts import with_starts
 from oncestream.messaging.topics import Topics
 
 STEP_S: Final = 1.0  # a thread that waits in librdkafka sees no signal of Python for as long
@@ -125,6 +126,8 @@ class Reader:
             starts, self._starts = self._starts, None
             for each, place in zip(partitions, places, strict=True):
                 each.offset = starts.get(place, each.offset)
+            if self._options.start != "none":
+                partitions = with_starts(client, partitions, latest=self._options.start == "latest")
             (client.incremental_assign if self._options.is_incremental else client.assign)(partitions)
 
     def _revoke(self, _: Any, partitions: list[Any]) -> None:

@@ -9,6 +9,7 @@ import confluent_kafka
 from confluent_kafka import KafkaException
 
 from oncestream.client.topic_partition import TopicPartition
+from oncestream.messaging.starts import with_starts
 from oncestream.verify.final_log import number_of
 from oncestream.verify.history import (
     NO_OFFSET,
@@ -214,7 +215,7 @@ class RecordedConsumer:
 
     def _replaces(self, consumer: Any, all_of_it: list[Any]) -> None:
         starts = consumer.committed(all_of_it, TIMEOUT_S)
-        consumer.assign(starts)
+        consumer.assign(with_starts(consumer, starts, latest=False))
         self._assigned(_starts(starts))
 
     def _clears(self, _consumer: Any, _lost: list[Any]) -> None:
@@ -222,7 +223,7 @@ class RecordedConsumer:
 
     def _adds(self, consumer: Any, added: list[Any]) -> None:
         starts = consumer.committed(added, TIMEOUT_S) if added else []
-        consumer.incremental_assign(starts)
+        consumer.incremental_assign(with_starts(consumer, starts, latest=False))
         self._assigned({**self._positions, **_starts(starts)})
 
     def _drops(self, consumer: Any, lost: list[Any]) -> None:

@@ -102,4 +102,6 @@ def _rewind(consumer: RecordedConsumer) -> None:
     """Back to what is committed. Where that fails this life ends: going on would skip records."""
     assigned = consumer.client.assignment()
     for place in consumer.client.committed(assigned, CALL_TIMEOUT_S) if assigned else ():
+        if place.error is not None:
+            raise KafkaException(place.error)
         consumer.seek(TopicPartition(place.topic, place.partition), max(0, place.offset))
