@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import confluent_kafka
 import pytest
 
 from oncestream.messaging.consumer import Consumer
+from oncestream.messaging.starts import with_starts
 from oncestream.testing.proxy import FaultProxy
 from oncestream.wire.api import ApiKey
 from tests.client.kit import new_name, wait_until
 from tests.messaging.kit import DEADLINE_S, new_topic
 
+TIMED_OUT = confluent_kafka.KafkaError._TIMED_OUT
 RECORDS = 600
 SOUGHT = 200
 AT_ONCE = 10  # little enough that not all has been fetched when librdkafka looks up once more
@@ -68,3 +71,53 @@ def test_a_seek_before_the_start_was_found_holds(
                 break
             time.sleep(0.03)
     assert offsets == list(range(SOUGHT, RECORDS))
+
+
+class Lookups:
+    """Answers as a client of librdkafka does; None: with an error."""
+
+    def __init__(self, committed: dict[int, int | None], ends: dict[int, int | None] | None) -> None:
+        self._committed, self._ends = committed, ends
+
+    def committed(self, partitions: list[Place], timeout_s: float) -> list[Place]:
+        return [_told(each, self._committed[each.partition]) for each in partitions]
+
+    def offsets_for_times(self, partitions: list[Place], timeout_s: float) -> list[Place]:
+        if self._ends is None:
+            raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(TIMED_OUT))
+        assert {each.offset for each in partitions} == {confluent_kafka.OFFSET_BEGINNING}
+        return [_told(each, self._ends[each.partition]) for each in partitions]
+
+
+@dataclass
+class Place:
+    topic: str
+    partition: int
+    offset: int = confluent_kafka.OFFSET_INVALID
+    error: confluent_kafka.KafkaError | None = None
+
+
+def _told(place: Place, offset: int | None) -> Place:
+    if offset is None:
+        error = confluent_kafka.KafkaError(confluent_kafka.KafkaError.UNSTABLE_OFFSET_COMMIT)
+        return replace(place, offset=confluent_kafka.OFFSET_INVALID, error=error)
+    return replace(place, offset=offset)
+
+
+def starts(client: Lookups, *partitions: Place) -> list[int]:
+    return [each.offset for each in with_starts(client, partitions, latest=False)]
+
+
+def test_only_what_has_no_offset_is_looked_up_and_the_order_is_kept() -> None:
+    nothing = confluent_kafka.OFFSET_INVALID
+    client = Lookups({0: nothing, 2: 17}, {0: 5})
+    assert starts(client, Place("t", 0), Place("t", 1, 300), Place("t", 2)) == [5, 300, 17]
+    assert starts(Lookups({}, None), Place("t", 1, 300)) == [300]
+
+
+def test_what_cannot_be_found_out_is_left_to_librdkafka() -> None:
+    nothing = confluent_kafka.OFFSET_INVALID
+    assert starts(Lookups({0: None, 1: 17}, {}), Place("t", 0), Place("t", 1)) == [nothing, 17]
+    assert starts(Lookups({0: nothing, 1: 17}, None), Place("t", 0), Place("t", 1)) == [nothing, nothing]
+    logical = confluent_kafka.OFFSET_BEGINNING
+    assert starts(Lookups({0: nothing}, {0: None}), Place("t", 0)) == [logical]

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 
 from oncestream.client.topic_partition import TopicPartition
 
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 5.0
 
 
 def with_starts(client: Any, partitions: Sequence[Any], *, latest: bool) -> list[Any]:
