@@ -116,7 +116,7 @@ class BrokerSettings:
         86_400_000, "an idle producer's sequence numbers are forgotten after this", 1
     )
     group_initial_rebalance_delay_ms: int = setting(
-        0, "how long a new group waits for more members (Apache Kafka: 3000)", 0
+        100, "how long a new group waits for more members (Apache Kafka: 3000)", 0
     )
     group_session_timeout_ms_min: int = setting(6_000, "shortest session timeout of a group's member", 1)
     group_session_timeout_ms_max: int = setting(1_800_000, "longest session timeout of a group's member", 1)

@@ -50,7 +50,9 @@ class FakeTopic:
 class World:
     """One coordinator with everything around it."""
 
-    settings: BrokerSettings = field(default_factory=lambda: BrokerSettings(data=Path("unused")))
+    settings: BrokerSettings = field(
+        default_factory=lambda: BrokerSettings(data=Path("unused"), group_initial_rebalance_delay_ms=0)
+    )
     clock: HandClock = field(default_factory=HandClock)
     log: MemoryLog = field(default_factory=MemoryLog)
     topics: dict[str, FakeTopic] = field(default_factory=dict)
