@@ -27,7 +27,7 @@ from oncestream.wire.messages.list_partition_reassignments import (
 )
 from tests.broker.kit import Wire, create_topic, error_name, new_name
 
-TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
+TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
 PREFERRED, UNCLEAN = 0, 1
 
 
@@ -149,7 +149,7 @@ def test_topics_and_the_broker_have_configurations(wire: Wire) -> None:
     assert (TOPIC, topic) in resources(wire, 1, TOPIC)
     assert {kind for kind, _ in resources(wire, 1, TOPIC, BROKER)} == {TOPIC, BROKER}
     assert {(TOPIC, topic), (BROKER, "1")} <= set(resources(wire, 1))
-    assert resources(wire, 1, CLIENT_METRICS, GROUP) == []
+    assert resources(wire, 1, CLIENT_METRICS) == []
     assert resources(wire, 0) == []
 
 

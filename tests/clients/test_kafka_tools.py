@@ -124,6 +124,18 @@ def test_kafka_configs_describes_alters_and_deletes(tool: Tool, new_topic: NewTo
     assert "retention.ms=604800000" in tool("kafka-configs", "--describe", "--all", *topic)
 
 
+def test_kafka_configs_sets_describes_and_deletes_the_configs_of_a_group(
+    tool: Tool, new_topic: NewTopic
+) -> None:
+    group = ("--entity-type", "groups", "--entity-name", f"group-of-{new_topic()}")
+    name = "consumer.session.timeout.ms"
+    tool("kafka-configs", "--alter", *group, "--add-config", f"{name}=50000")
+    wait_until(lambda: f"{name}=50000 " in tool("kafka-configs", "--describe", *group))
+    assert f"{name}=50000 " in tool("kafka-configs", "--describe", "--entity-type", "groups")
+    tool("kafka-configs", "--alter", *group, "--delete-config", name)
+    wait_until(lambda: name not in tool("kafka-configs", "--describe", *group))
+
+
 def test_kafka_configs_describes_the_broker(tool: Tool, bootstrap: str) -> None:
     node = str(Confluent(bootstrap).cluster().nodes[0][0])
     described = tool(

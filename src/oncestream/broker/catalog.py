@@ -1,4 +1,4 @@
-"""The catalogue: which topics there are, their ids and configurations, users, and the next free producer id.
+"""The catalogue: topics, their ids and configurations, those of groups, users, and the next free producer id.
 
 It is a log like any other (folder `__cluster_metadata-0`): a change is a list of records, appended and
 flushed, and `replay` alone changes the state, so start-up and normal running share one path.
@@ -69,6 +69,7 @@ class Catalog:
         self.acls_version = 0
         self.quotas: dict[Entity, dict[str, float]] = {}
         self.quotas_version = 0
+        self.group_configs: dict[str, Mapping[str, str]] = {}
         self.users: dict[UserKey, Credential] = {}
         self.login_secret = b""  # made with the first listener that asks for a log-in
         for batch in log.batches(log.start_offset):
@@ -114,6 +115,8 @@ class Catalog:
         elif kind == "quota":
             self.quotas_version += 1
             self._replay_quota(Entity.parse(rest), value)
+        elif kind == "group":
+            self._replay_group(rest, value)
         elif kind == "user":
             self._replay_user(rest, value)
         elif kind == "login_secret" and value is not None:
@@ -144,6 +147,12 @@ class Catalog:
         name = str(value["name"])
         self.topics[name] = TopicEntry(name, topic_id, int(str(value["partitions"])), configs)
         self.names[topic_id] = name
+
+    def _replay_group(self, group_id: str, value: Mapping[str, object] | None) -> None:
+        if value is None:
+            self.group_configs.pop(group_id, None)
+        else:
+            self.group_configs[group_id] = {name: str(config) for name, config in value.items()}
 
     def _replay_quota(self, entity: Entity, value: Mapping[str, object] | None) -> None:
         if value is None:
@@ -192,6 +201,11 @@ def drop_acl(acl: Acl) -> Change:
 def set_quotas(entity: Entity, limits: Mapping[str, float]) -> Change:
     """All limits of an entity; none: it has no quotas any longer."""
     return Change(f"quota:{entity.text}", limits or None)
+
+
+def set_group_configs(group_id: str, configs: Mapping[str, str]) -> Change:
+    """All configurations of a group; none: it has those of the broker."""
+    return Change(f"group:{group_id}", configs or None)
 
 
 def reserve_producer_ids(first: int) -> Change:

@@ -1,4 +1,4 @@
-"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs work on: topics, and the broker itself."""
+"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs work on: topics, groups, and the broker itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from oncestream.broker import topic_configs
 from oncestream.broker.call import Call
-from oncestream.broker.catalog import TopicEntry
+from oncestream.broker.catalog import TopicEntry, set_group_configs
+from oncestream.broker.groups import group_configs
 from oncestream.broker.listeners import with_protocols
 from oncestream.broker.node import Node, Topic
 from oncestream.broker.security.acls import CLUSTER_NAME
@@ -37,6 +38,7 @@ NewConfigs = Mapping[str, str | None]
 class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class ConfigSource(IntEnum):
@@ -46,6 +48,7 @@ class ConfigSource(IntEnum):
     TOPIC = 1
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Synonym(NamedTuple):
@@ -67,12 +70,15 @@ class ConfigEntry(NamedTuple):
 
 
 def describe(node: Node, resource_type: int, name: str) -> list[ConfigEntry]:
-    """Every configuration of a topic or of this broker."""
+    """Every configuration of a topic, a group or of this broker."""
     if resource_type == ResourceType.TOPIC:
         return topic_entries(node, find_topic(node, name).entry)
     if resource_type == ResourceType.BROKER:
         _check_broker_name(node, name)
         return [] if name == "" else _broker_entries(node)
+    if resource_type == ResourceType.GROUP:
+        _check_group_name(name)
+        return _group_entries(node, node.catalog.group_configs.get(name, {}))
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
 
 
@@ -82,13 +88,15 @@ def guarded_by(resource_type: int, name: str) -> tuple[AclResource, str]:
         return AclResource.TOPIC, name
     if resource_type == ResourceType.BROKER:
         return AclResource.CLUSTER, CLUSTER_NAME
+    if resource_type == ResourceType.GROUP:
+        return AclResource.GROUP, name
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
 
 
 def alter(
     call: Call, resources: Sequence[R], change: Callable[[R, OwnConfigs], NewConfigs], validate_only: bool
 ) -> list[KafkaError | None]:
-    """Gives each topic the configurations that `change` makes of its own ones; what was wrong with which."""
+    """Gives each topic or group the configurations that `change` makes of its own ones; what was wrong with which."""
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     outcomes: list[KafkaError | None] = []
     for resource in resources:
@@ -116,6 +124,14 @@ def _alter(
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "the broker's settings are read at its start; see docs/settings.md"
             )
+        return
+    if resource.resource_type == ResourceType.GROUP:
+        _check_group_name(name)
+        own = node.catalog.group_configs.get(name, {})
+        new = group_configs.validate(change(resource, own), node.settings)
+        if not validate_only:
+            node.catalog.commit([set_group_configs(name, new)], node.clock.now_ms())
+            call.changed(AclResource.GROUP, name, "alter configs", was=dict(own), now=new)
         return
     topic = find_topic(node, name)
     if is_internal(name) and name != AUDIT_TOPIC:  # how long the audit is kept is the operator's choice
@@ -153,6 +169,22 @@ def topic_entries(node: Node, entry: TopicEntry) -> list[ConfigEntry]:
         first = chain[0]
         entries.append(ConfigEntry(name, first.value, first.source, False, spec.type, chain, spec.doc))
     return entries
+
+
+def _group_entries(node: Node, own: OwnConfigs) -> list[ConfigEntry]:
+    entries = []
+    for name, spec in group_configs.TABLE.items():
+        default = str(spec.default(node.settings))
+        chain = [Synonym(name, own[name], ConfigSource.GROUP)] if name in own else []
+        chain.append(Synonym(name, default, ConfigSource.DEFAULT))
+        first = chain[0]
+        entries.append(ConfigEntry(name, first.value, first.source, False, ConfigType.INT, chain, spec.doc))
+    return entries
+
+
+def _check_group_name(name: str) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
 
 def _check_broker_name(node: Node, name: str) -> None:

@@ -117,7 +117,9 @@ class Node:
             from oncestream.broker.state_log import StateLog
 
             log = StateLog(self, OFFSETS_TOPIC, self.settings.offsets_partitions)
-            self._groups = GroupCoordinator(self.settings, log, self.topics, self.clock, self.loop)
+            self._groups = GroupCoordinator(
+                self.settings, log, self.topics, self.clock, self.loop, self.catalog.group_configs
+            )
         return self._groups
 
     @property

@@ -56,12 +56,15 @@ class World:
     clock: HandClock = field(default_factory=HandClock)
     log: MemoryLog = field(default_factory=MemoryLog)
     topics: dict[str, FakeTopic] = field(default_factory=dict)
+    configs: dict[str, dict[str, str]] = field(default_factory=dict)  # of groups
 
     def __post_init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
-        self.groups = GroupCoordinator(self.settings, self.log, self.topics, self.clock, NoAlarm())
+        self.groups = GroupCoordinator(
+            self.settings, self.log, self.topics, self.clock, NoAlarm(), self.configs
+        )
 
     def check_replay(self) -> None:
         """What the log says is what the coordinator has."""

@@ -115,6 +115,15 @@ def test_new_partitions_and_topics_reach_the_members_with_their_heartbeats(world
     assert owned(world.beat("a", 3)) == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_group_with_a_longer_session_keeps_its_members_longer(world: World) -> None:
+    world.configs["g"] = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
+    assert world.beat("a", 0, topics=["t"]).heartbeat_interval_ms == 7_000
+    world.advance(49_999)
+    assert world.group().state == "Stable"
+    world.advance(1)
+    assert world.group().state == "Empty"
+
+
 def test_a_static_member_that_is_away_keeps_its_partitions_for_a_session_timeout(world: World) -> None:
     world.beat("a", 0, topics=["t"], instance="one")
     world.beat("b", 0, topics=["t"])

@@ -21,7 +21,7 @@ GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 TRANSACTIONAL_ID: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 REFUSALS: Final = frozenset({TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID})
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
 NOT_TOLD: Final = -(2**31)
 
 Body = dict[str, Any]
@@ -242,6 +242,17 @@ CASES: Final = (
         lambda n: {
             "resources": [
                 {"resource_type": BROKER_RESOURCE, "resource_name": "1", "configuration_keys": None}
+            ]
+        },
+    ),
+    Case(
+        "describe configs of a group",
+        ApiKey.DESCRIBE_CONFIGS,
+        4,
+        GROUP,
+        lambda n: {
+            "resources": [
+                {"resource_type": GROUP_RESOURCE, "resource_name": n.group, "configuration_keys": None}
             ]
         },
     ),
@@ -528,6 +539,13 @@ CASES: Final = (
         1,
         TOPIC,
         lambda n: _config(TOPIC_RESOURCE, n.topic, incremental=True),
+    ),
+    Case(
+        "change configs of a group",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        GROUP,
+        lambda n: _config(GROUP_RESOURCE, n.group, incremental=True),
     ),
     Case(
         "change configs of the broker",

@@ -20,6 +20,7 @@ from oncestream.broker.groups.consumer_group import (
     preferred_assignor,
 )
 from oncestream.broker.groups.draft import Draft
+from oncestream.broker.groups.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, Configs, value_of
 from oncestream.broker.groups.heartbeat_request import Beat
 from oncestream.broker.groups.reconcile import reconcile
 from oncestream.broker.groups.step import Step
@@ -56,11 +57,13 @@ class ConsumerProtocol:
         topics: Mapping[str, KnownTopic],
         settings: BrokerSettings,
         timers: Timers,
+        configs: Mapping[str, Configs],
     ) -> None:
         self._groups = groups
         self._topics = topics
         self._settings = settings
         self._timers = timers
+        self._configs = configs
         self._topics_version = 0
         self._seen_versions: dict[str, int] = {}
 
@@ -105,7 +108,7 @@ class ConsumerProtocol:
         return ConsumerGroupHeartbeatResponse(
             member_id=after.id,
             member_epoch=after.epoch,
-            heartbeat_interval_ms=self._settings.consumer_group_heartbeat_interval_ms,
+            heartbeat_interval_ms=self._config(group.id, HEARTBEAT_INTERVAL),
             assignment=_told(after) if beat.is_full or after.assigned != before.assigned else None,
         )
 
@@ -190,10 +193,13 @@ class ConsumerProtocol:
 
     # -- timeouts -----------------------------------------------------------------------------
 
+    def _config(self, group_id: str, name: str) -> int:
+        return value_of(name, self._configs.get(group_id, {}), self._settings)
+
     def _start_session(self, group_id: str, member_id: str) -> None:
         self._timers.set(
             TimerKey(group_id, "session", member_id),
-            self._settings.consumer_group_session_timeout_ms,
+            self._config(group_id, SESSION_TIMEOUT),
             lambda step: self._expire(group_id, member_id, None, step),
         )
 

@@ -14,6 +14,7 @@ from oncestream.broker.groups.classic_group import ClassicGroup, ClassicState
 from oncestream.broker.groups.consumer_group import ConsumerGroup
 from oncestream.broker.groups.consumer_protocol import ConsumerProtocol, KnownTopic
 from oncestream.broker.groups.consumer_records import group_tombstones
+from oncestream.broker.groups.group_configs import Configs
 from oncestream.broker.groups.heartbeat_request import Beat
 from oncestream.broker.groups.runner import GroupLog, Runner
 from oncestream.broker.groups.state import DurableState
@@ -45,13 +46,14 @@ class GroupCoordinator:
         topics: Mapping[str, KnownTopic],
         clock: Clock,
         scheduler: Scheduler,
+        configs: Mapping[str, Configs],
     ) -> None:
         self.settings = settings
         self.topics = topics
         self.state = DurableState()
         self.runner = Runner(self.state, log, clock, scheduler)
         self.partition_of = log.partition_of
-        self._consumers = ConsumerProtocol(self.state.consumer, topics, settings, self.runner.timers)
+        self._consumers = ConsumerProtocol(self.state.consumer, topics, settings, self.runner.timers, configs)
         self._live: dict[str, ClassicGroup] = {}
         replayed = log.replay(self.state)
         if replayed:

@@ -1,4 +1,4 @@
-"""AlterConfigs (33), versions 0-2: replace all configurations of a topic by those given.
+"""AlterConfigs (33), versions 0-2: replace all configurations of a topic or a group by those given.
 
 Differs from Apache Kafka: the broker's own settings and internal topics cannot be changed.
 """

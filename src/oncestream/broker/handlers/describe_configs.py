@@ -1,6 +1,7 @@
-"""DescribeConfigs (32), versions 1-4: configurations of topics and of the broker, and where each comes from.
+"""DescribeConfigs (32), versions 1-4: configurations of topics, of groups and of the broker, and where each comes from.
 
-Differs from Apache Kafka: the broker shows the settings it has, not Kafka's several hundred.
+Differs from Apache Kafka: the broker shows the settings it has, not Kafka's several hundred;
+groups have those of the consumer protocol.
 """
 
 from __future__ import annotations

@@ -1,0 +1,160 @@
+"""Configurations of groups, on the embedded broker and on Apache Kafka alike; what they do is for the embedded one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oncestream import Broker
+from oncestream.wire.messages.alter_configs import (
+    AlterableConfig as WholeConfig,
+)
+from oncestream.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+)
+from oncestream.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from oncestream.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from oncestream.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from oncestream.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from oncestream.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalResource,
+)
+from oncestream.wire.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from tests.broker.kit import Wire, create_topic, error_name
+from tests.client.kit import new_name, wait_until
+
+GROUP = 32
+DEFAULT_CONFIG, GROUP_CONFIG = 5, 8
+SET, DELETE, APPEND = 0, 1, 2
+SESSION, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
+def change(wire: Wire, group: str, *changes: tuple[str, int, str | None], only_check: bool = False) -> str:
+    configs = [AlterableConfig(name=name, config_operation=how, value=value) for name, how, value in changes]
+    resource = IncrementalResource(resource_type=GROUP, resource_name=group, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=only_check)
+    answer = wire.ask(request, 1, IncrementalAlterConfigsResponse).responses[0]
+    assert bool(answer.error_message) == bool(answer.error_code)
+    return error_name(answer.error_code)
+
+
+def described(wire: Wire, group: str) -> dict[str, tuple[str | None, int]]:
+    resource = DescribeConfigsResource(
+        resource_type=GROUP, resource_name=group, configuration_keys=[SESSION, INTERVAL]
+    )
+    answer = wire.ask(DescribeConfigsRequest(resources=[resource]), 4, DescribeConfigsResponse).results[0]
+    assert error_name(answer.error_code) == "NONE"
+    return {entry.name: (entry.value, entry.config_source) for entry in answer.configs}
+
+
+def groups_with_configs(wire: Wire) -> set[str]:
+    request = ListConfigResourcesRequest(resource_types=[GROUP])
+    found = wire.ask(request, 1, ListConfigResourcesResponse).config_resources
+    assert {each.resource_type for each in found} <= {GROUP}
+    return {each.resource_name for each in found}
+
+
+def test_a_configuration_is_set_listed_and_taken_away(wire: Wire) -> None:
+    group = new_name("group")
+    defaults = {SESSION: ("45000", DEFAULT_CONFIG), INTERVAL: ("5000", DEFAULT_CONFIG)}
+    assert described(wire, group) == defaults
+    assert change(wire, group, (SESSION, SET, "50000")) == "NONE"
+    wait_until(lambda: described(wire, group) == {**defaults, SESSION: ("50000", GROUP_CONFIG)})
+    assert group in groups_with_configs(wire)
+    assert change(wire, group, (SESSION, DELETE, None)) == "NONE"
+    wait_until(lambda: described(wire, group) == defaults)
+
+
+def test_all_configurations_are_replaced(wire: Wire) -> None:
+    group = new_name("group")
+    assert change(wire, group, (SESSION, SET, "50000")) == "NONE"
+    resource = AlterConfigsResource(
+        resource_type=GROUP, resource_name=group, configs=[WholeConfig(name=INTERVAL, value="6000")]
+    )
+    answer = wire.ask(AlterConfigsRequest(resources=[resource]), 2, AlterConfigsResponse).responses[0]
+    assert error_name(answer.error_code) == "NONE"
+    after = {SESSION: ("45000", DEFAULT_CONFIG), INTERVAL: ("6000", GROUP_CONFIG)}
+    wait_until(lambda: described(wire, group) == after)
+
+
+def test_to_be_checked_is_not_to_be_set(wire: Wire) -> None:
+    group = new_name("group")
+    assert change(wire, group, (SESSION, SET, "50000"), only_check=True) == "NONE"
+    assert group not in groups_with_configs(wire)
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "value", "error"),
+    [
+        (SESSION, SET, "44999", "INVALID_CONFIG"),
+        (SESSION, SET, "60001", "INVALID_CONFIG"),
+        (INTERVAL, SET, "4999", "INVALID_CONFIG"),
+        (INTERVAL, SET, "15001", "INVALID_CONFIG"),
+        (SESSION, SET, "long", "INVALID_CONFIG"),
+        (SESSION, SET, None, "INVALID_REQUEST"),
+        (SESSION, APPEND, "50000", "INVALID_CONFIG"),
+        ("consumer.no.such.config", SET, "1", "INVALID_CONFIG"),
+    ],
+)
+def test_what_is_wrong_is_refused(wire: Wire, name: str, how: int, value: str | None, error: str) -> None:
+    group = new_name("group")
+    assert change(wire, group, (name, how, value)) == error
+    assert group not in groups_with_configs(wire)
+
+
+def test_a_group_needs_a_name(wire: Wire) -> None:
+    assert change(wire, "", (SESSION, SET, "50000")) == "INVALID_REQUEST"
+
+
+def beat(wire: Wire, group: str, topic: str) -> int:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=new_name("member"),
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=[topic],
+        topic_partitions=[],
+    )
+    answers: list[ConsumerGroupHeartbeatResponse] = []
+
+    def is_taken() -> bool:  # Apache Kafka makes the topic of groups first
+        wire.ask(FindCoordinatorRequest(coordinator_keys=[group]), 4, FindCoordinatorResponse)
+        answers.append(wire.ask(request, 1, ConsumerGroupHeartbeatResponse))
+        return answers[-1].error_code == 0
+
+    wait_until(is_taken)
+    return answers[-1].heartbeat_interval_ms
+
+
+def test_members_are_told_the_interval_of_their_group(wire: Wire) -> None:
+    topic = create_topic(wire).name or ""
+    group, other = new_name("group"), new_name("group")
+    assert change(wire, group, (INTERVAL, SET, "7000")) == "NONE"
+    wait_until(lambda: described(wire, group)[INTERVAL] == ("7000", GROUP_CONFIG))
+    assert beat(wire, group, topic) == 7000
+    assert beat(wire, other, topic) == 5000
+
+
+def test_configurations_of_groups_outlive_the_broker(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker, Wire(broker.bootstrap_servers) as wire:
+        assert change(wire, "group:with:colons", (SESSION, SET, "50000")) == "NONE"
+    with Broker(tmp_path) as broker, Wire(broker.bootstrap_servers) as wire:
+        assert described(wire, "group:with:colons")[SESSION] == ("50000", GROUP_CONFIG)
+        assert groups_with_configs(wire) == {"group:with:colons"}
