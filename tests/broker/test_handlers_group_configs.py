@@ -123,6 +123,17 @@ def test_a_group_needs_a_name(wire: Wire) -> None:
     assert change(wire, "", (SESSION, SET, "50000")) == "INVALID_REQUEST"
 
 
+def test_not_any_number_of_groups_has_configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncestream.broker.groups.group_configs.GROUPS_MAX", 2)
+    with Broker(tmp_path) as broker, Wire(broker.bootstrap_servers) as wire:
+        told = [change(wire, group, (SESSION, SET, "50000")) for group in ("one", "two", "three")]
+        assert told == ["NONE", "NONE", "INVALID_REQUEST"]
+        assert change(wire, "two", (SESSION, SET, "51000")) == "NONE"
+        assert change(wire, "one", (SESSION, DELETE, None)) == "NONE"
+        assert change(wire, "three", (SESSION, SET, "50000")) == "NONE"
+        assert groups_with_configs(wire) == {"two", "three"}
+
+
 def beat(wire: Wire, group: str, topic: str) -> int:
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
+from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from oncestream.broker import topic_configs
@@ -33,6 +34,7 @@ class Resource(Protocol):
 R = TypeVar("R", bound=Resource)
 OwnConfigs = Mapping[str, str]
 NewConfigs = Mapping[str, str | None]
+ChangeOne = Callable[[OwnConfigs], NewConfigs]
 
 
 class ResourceType(IntEnum):
@@ -115,33 +117,49 @@ def alter(
 def _alter(
     call: Call, resource: R, change: Callable[[R, OwnConfigs], NewConfigs], validate_only: bool
 ) -> None:
-    node, name = call.node, resource.resource_name
+    of_one = partial(change, resource)
     if resource.resource_type == ResourceType.BROKER:
-        _check_broker_name(node, name)
-        if change(
-            resource, {}
-        ):  # to take away what was never set changes nothing: Kafka's tools clear throttles
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "the broker's settings are read at its start; see docs/settings.md"
-            )
-        return
-    if resource.resource_type == ResourceType.GROUP:
-        _check_group_name(name)
-        own = node.catalog.group_configs.get(name, {})
-        new = group_configs.validate(change(resource, own), node.settings)
-        if not validate_only:
-            node.catalog.commit([set_group_configs(name, new)], node.clock.now_ms())
-            call.changed(AclResource.GROUP, name, "alter configs", was=dict(own), now=new)
-        return
+        _alter_broker(call, resource.resource_name, of_one)
+    elif resource.resource_type == ResourceType.GROUP:
+        _alter_group(call, resource.resource_name, of_one, validate_only)
+    else:
+        _alter_topic(call, resource.resource_name, of_one, validate_only)
+
+
+def _alter_topic(call: Call, name: str, change: ChangeOne, validate_only: bool) -> None:
+    node = call.node
     topic = find_topic(node, name)
     if is_internal(name) and name != AUDIT_TOPIC:  # how long the audit is kept is the operator's choice
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is internal; its configuration is fixed")
-    changed = change(resource, topic.entry.configs)
+    changed = change(topic.entry.configs)
     topic_configs.validate(changed)
     if not validate_only:
         before = topic.entry.configs
         node.set_configs(topic, {key: value for key, value in changed.items() if value is not None})
         call.changed(AclResource.TOPIC, name, "alter configs", was=dict(before), now=dict(changed))
+
+
+def _alter_group(call: Call, name: str, change: ChangeOne, validate_only: bool) -> None:
+    _check_group_name(name)
+    node, known = call.node, call.node.catalog.group_configs
+    before = known.get(name, {})
+    changed = group_configs.validate(change(before), node.settings)
+    if changed and name not in known and len(known) >= group_configs.GROUPS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{group_configs.GROUPS_MAX} groups have configurations already"
+        )
+    if changed != before and not validate_only:
+        node.catalog.commit([set_group_configs(name, changed)], node.clock.now_ms())
+        call.changed(AclResource.GROUP, name, "alter configs", was=dict(before), now=changed)
+
+
+def _alter_broker(call: Call, name: str, change: ChangeOne) -> None:
+    """To take away what was never set changes nothing: so Kafka's tools clear throttles."""
+    _check_broker_name(call.node, name)
+    if change({}):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "the broker's settings are read at its start; see docs/settings.md"
+        )
 
 
 def find_topic(node: Node, name: str) -> Topic:

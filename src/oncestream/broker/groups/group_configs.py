@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 from oncestream.broker.settings import BrokerSettings
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
+GROUPS_MAX: Final = 10_000  # that have any
+
 Configs = Mapping[str, str]
 
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
