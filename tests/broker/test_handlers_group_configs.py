@@ -108,10 +108,12 @@ def test_to_be_checked_is_not_to_be_set(wire: Wire) -> None:
         (INTERVAL, SET, "4999", "INVALID_CONFIG"),
         (INTERVAL, SET, "15001", "INVALID_CONFIG"),
         (SESSION, SET, "long", "INVALID_CONFIG"),
+        (SESSION, SET, "5" * 5_000, "INVALID_CONFIG"),
         (SESSION, SET, None, "INVALID_REQUEST"),
         (SESSION, APPEND, "50000", "INVALID_CONFIG"),
         ("consumer.no.such.config", SET, "1", "INVALID_CONFIG"),
     ],
+    ids=lambda value: str(value)[:30],
 )
 def test_what_is_wrong_is_refused(wire: Wire, name: str, how: int, value: str | None, error: str) -> None:
     group = new_name("group")

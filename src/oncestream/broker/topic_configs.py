@@ -101,7 +101,9 @@ def _check_lags(configs: Mapping[str, str | None]) -> None:
         )
 
 
-def _whole(kind: str, low: int, high: int) -> Callable[[str], str | None]:
+def whole(kind: str, low: int, high: int) -> Callable[[str], str | None]:
+    """A check for whole numbers: what is wrong with a value. `high` is the largest that the type can hold."""
+
     def check(value: str) -> str | None:
         try:
             number = int(value.strip())
@@ -142,11 +144,11 @@ def _any(_value: str) -> str | None:
 
 
 def _long(name: str, default: int, low: int, synonym: str | None, doc: str) -> TopicConfig:
-    return TopicConfig(name, ConfigType.LONG, str(default), _whole("LONG", low, LONG_MAX), synonym, doc)
+    return TopicConfig(name, ConfigType.LONG, str(default), whole("LONG", low, LONG_MAX), synonym, doc)
 
 
 def _int(name: str, default: int, low: int, synonym: str | None, doc: str) -> TopicConfig:
-    return TopicConfig(name, ConfigType.INT, str(default), _whole("INT", low, INT_MAX), synonym, doc)
+    return TopicConfig(name, ConfigType.INT, str(default), whole("INT", low, INT_MAX), synonym, doc)
 
 
 def _boolean(name: str, synonym: str | None, doc: str) -> TopicConfig:

@@ -18,7 +18,7 @@ from oncestream.records.records import recompress, records_of
 from oncestream.storage.config import INT64_MAX, LogConfig
 from oncestream.wire.error_codes import ErrorCode, KafkaError, RecordsRefused, WrongRecord
 
-WRONG_RECORDS_MAX: Final = 10_000  # that are named; the others of the batch are refused with them anyhow
+WRONG_RECORDS_MAX: Final = 10_000  # that are looked for; the others of the batch are refused with them anyhow
 
 _CODEC_MAX: Final = int(Codec.ZSTD)
 
@@ -43,11 +43,11 @@ def check_client_batch(header: BatchHeader) -> None:
 
 def prepare(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> memoryview:
     """The batch as the topic wants it stored: its codec, its timestamp type; every record looked at."""
-    if (
-        config.cleanup_compact
-        or config.timestamp_before_max_ms != INT64_MAX
+    times_matter = not config.log_append_time and (
+        config.timestamp_before_max_ms != INT64_MAX
         or header.max_timestamp - now_ms > config.timestamp_after_max_ms
-    ):
+    )
+    if config.cleanup_compact or times_matter:
         check_records(batch, header, config, now_ms)
     if config.compression is not None and config.compression != header.codec and not header.is_control:
         batch = memoryview(recompress(batch, config.compression))
@@ -72,10 +72,12 @@ def check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now
         elif not _may_have_time(record.timestamp, now_ms, config):
             code = ErrorCode.INVALID_TIMESTAMP
             wrong.append(WrongRecord(place, _out_of_range(record.timestamp, now_ms, config)))
+        if len(wrong) == WRONG_RECORDS_MAX:
+            break
     if wrong:
         first = wrong[0]
         message = f"{len(wrong)} of {header.count} records are refused; record {first.place}: {first.message}"
-        raise RecordsRefused(code, message, wrong[:WRONG_RECORDS_MAX])
+        raise RecordsRefused(code, message, wrong)
     if not _may_have_time(header.max_timestamp, now_ms, config):
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, _out_of_range(header.max_timestamp, now_ms, config))
 

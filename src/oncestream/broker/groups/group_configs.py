@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from oncestream.broker.settings import BrokerSettings
+from oncestream.broker.topic_configs import INT_MAX, whole
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 GROUPS_MAX: Final = 10_000  # that have any
@@ -64,12 +65,15 @@ def _checked(name: str, value: str | None, settings: BrokerSettings) -> str:
     spec = TABLE.get(name)
     if spec is None:
         raise _wrong(f"Unknown group config name: {name}")
-    if value is None or not value.strip().isdecimal():
-        raise _wrong(f"Invalid value {value} for configuration {name}: not a number")
+    if value is None:
+        raise _wrong(f"Null value not supported for group config: {name}")
     default = spec.default(settings)
     low, high = min(spec.low, default), max(spec.high, default)
-    if not low <= int(value) <= high:
-        raise _wrong(f"Invalid value {value} for configuration {name}: it must be from {low} to {high}")
+    reason = whole("INT", low, INT_MAX)(value)
+    if reason is None and int(value) > high:
+        reason = f"Value must be no more than {high}"
+    if reason is not None:
+        raise _wrong(f"Invalid value {value} for configuration {name}: {reason}")
     return value.strip()
 
 
