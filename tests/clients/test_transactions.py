@@ -11,6 +11,11 @@ from functools import partial
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from oncestream.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from tests.broker.kit import Wire
 from tests.clients.client import Message
 from tests.clients.confluent import Confluent as Admin
 from tests.clients.conftest import NewTopic, wait_until
@@ -24,7 +29,34 @@ KINDS: dict[str, type[Producer]] = {
 }
 COUNTER = itertools.count()
 
-NewProducer = Callable[..., Producer]
+NewProducer = Callable[..., "Settling"]
+
+
+class Settling:
+    """As on Apache Kafka, an end is answered when it is decided, a moment before everybody sees it: this one waits."""
+
+    def __init__(self, producer: Producer, bootstrap: str, transactional_id: str) -> None:
+        self.begin, self.send, self.send_offset = producer.begin, producer.send, producer.send_offset
+        self.close = producer.close
+        self._producer = producer
+        self._bootstrap, self._id = bootstrap, transactional_id
+
+    def commit(self) -> None:
+        self._producer.commit()
+        self._settle()
+
+    def abort(self) -> None:
+        self._producer.abort()
+        self._settle()
+
+    def _settle(self) -> None:
+        request = DescribeTransactionsRequest(transactional_ids=[self._id])
+        with Wire(self._bootstrap) as wire:
+            wait_until(lambda: not _state(wire, request).startswith("Prepare"))
+
+
+def _state(wire: Wire, request: DescribeTransactionsRequest) -> str:
+    return wire.ask(request, 0, DescribeTransactionsResponse).transaction_states[0].transaction_state
 
 
 @pytest.fixture(params=KINDS)
@@ -40,11 +72,13 @@ def read(kind: str) -> Read:
 @pytest.fixture
 def new_producer(kind: str, bootstrap: str) -> Iterator[NewProducer]:
     """Makes producers of one library; all with the same transactional id unless told otherwise."""
-    made: list[Producer] = []
+    made: list[Settling] = []
     name = f"id-{os.getpid()}-{next(COUNTER)}"
 
-    def make(transactional_id: str = name, timeout_ms: int = 60_000) -> Producer:
-        made.append(KINDS[kind](bootstrap, transactional_id, timeout_ms))
+    def make(transactional_id: str = name, timeout_ms: int = 60_000) -> Settling:
+        made.append(
+            Settling(KINDS[kind](bootstrap, transactional_id, timeout_ms), bootstrap, transactional_id)
+        )
         return made[-1]
 
     yield make
