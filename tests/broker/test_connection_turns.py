@@ -45,6 +45,10 @@ class OneAtATime:
 
     def release(self, size_bytes: int) -> None: ...
 
+    def hold(self) -> None: ...
+
+    def let_go(self) -> None: ...
+
     def watch_reads(self, fd: int, callback: Callable[[], None] | None) -> None:
         self.read = callback
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,7 +12,14 @@ import pytest
 
 from oncestream.storage import journal as journal_module
 from oncestream.storage.config import LogConfig
-from oncestream.storage.journal import BATCH_BYTES_MAX, FILE_NAMES, Journal, LogKey, read_journal
+from oncestream.storage.journal import (
+    BATCH_BYTES_MAX,
+    ENTRIES_PER_WRITE_MAX,
+    FILE_NAMES,
+    Journal,
+    LogKey,
+    read_journal,
+)
 from oncestream.testing.disk import DiskFaults, FaultyDisk, path_of
 from tests.storage.kit import TOPIC_ID, Store, batch_of, values_in
 
@@ -266,6 +273,55 @@ def test_what_does_not_follow_the_end_of_its_log_is_not_used(
         restored = Store(killed, CONFIG, store.clock)
     assert values_in(restored.log) == []
     assert "the journal goes on at offset 1, the log ends at 0" in caplog.text
+
+
+def test_what_is_held_is_written_together_and_not_durable_before(tmp_path: Path) -> None:
+    class CountingDisk(FaultyDisk):
+        writes = 0
+
+        def write_parts(self, fd: int, parts: Sequence[memoryview | bytes], position: int) -> int:
+            self.writes += 1
+            return super().write_parts(fd, parts, position)
+
+    disk = CountingDisk()
+    store = journaled(tmp_path / "data", disk)
+    journal = store.folder.journal
+    journal.hold()
+    values = fill(store, 3)
+    flush(store)
+    assert (disk.writes, store.log.end_offset, store.log.synced_offset) == (0, 3, 0)
+    journal.let_go()
+    flush(store)
+    assert (disk.writes, store.log.synced_offset) == (1, 3)
+    fill(store, 1, first=3)
+    assert disk.writes == 2
+    killed = store.killed()
+    for path in segments(killed):
+        path.write_bytes(b"")
+    assert values_in(Store(killed, CONFIG, store.clock).log)[:3] == values
+
+
+def test_more_is_held_than_one_write_takes(store: Store) -> None:
+    store.folder.journal.hold()
+    fill(store, ENTRIES_PER_WRITE_MAX + 1)
+    store.folder.journal.let_go()
+    assert len(read_journal([store.path / FILE_NAMES[1]])[KEY]) == ENTRIES_PER_WRITE_MAX + 1
+
+
+def test_what_was_held_and_finds_no_room_is_left_to_the_files(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    store = journaled(tmp_path / "data", disk)
+    fill(store, 1)
+    store.folder.journal.hold()
+    fill(store, 2, first=1)
+    disk.set_faults(DiskFaults(room_bytes=0, full_paths="*/.journal-*"))
+    store.folder.journal.let_go()
+    disk.set_faults(DiskFaults())
+    assert not store.log.in_journal
+    flush(store)
+    assert store.log.synced_offset == 0
+    store.sync()
+    assert (store.log.synced_offset, store.log.in_journal) == (3, True)
 
 
 def test_a_journal_without_room_leaves_the_work_to_the_files(tmp_path: Path) -> None:

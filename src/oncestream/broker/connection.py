@@ -182,7 +182,11 @@ class Connection:
     def _take(self, data: memoryview, end: int) -> None:
         """Handles the whole frames in `data[:end]`, keeps the rest, sends what is answered."""
         self._corked = True
-        used = self._parse(data, end)
+        self._host.hold()
+        try:
+            used = self._parse(data, end)
+        finally:
+            self._host.let_go()
         self._corked = False
         if self.closed:
             return

@@ -86,6 +86,7 @@ class Node:
             self.catalog = Catalog.open(self.folder)
             self._open_topics()
             self.folder.journal.start(self.catalog.names, active=self.durable)
+            self.folder.started()
             if settings.authorization:
                 self._open_security()
             self._producer_id_next = self._producer_id_end = self.catalog.next_producer_id

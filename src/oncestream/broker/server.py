@@ -41,6 +41,7 @@ class Server:
         self.frame_bytes_max = settings.frame_bytes_max
         self.requests_in_flight_max = settings.requests_in_flight_max
         self.on_frame = self._dispatcher.on_frame
+        self.hold, self.let_go = node.folder.journal.hold, node.folder.journal.let_go
         self.call_soon = node.loop.call_soon
         self.call_later = node.loop.call_later
         self.heard_one = self._busy_poll()

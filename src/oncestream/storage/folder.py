@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from oncestream.errors import DataFolderInUse, DataFolderUnusable
+from oncestream.storage.boot import BootMark
 from oncestream.storage.checkpoints import (
     CLEANER_OFFSETS,
     PARTITION_METADATA,
     RECOVERY_POINTS,
     START_OFFSETS,
     Partition,
+    read_lines,
     read_offsets,
     read_or_make_identity,
     read_topic_id,
@@ -69,6 +71,8 @@ class DataFolder:
         self._pool = FilePool(open_files_max)
         self._gone: set[Partition] = set()
         self._clean = (path / CLEAN_SHUTDOWN).exists()
+        self._boot = BootMark(path, disk)
+        self._lost_power = self._boot.is_another and read_lines(path / RECOVERY_POINTS) is not None
         self._checkpoints = {
             name: read_offsets(path / name) for name in (RECOVERY_POINTS, START_OFFSETS, CLEANER_OFFSETS)
         }
@@ -131,6 +135,13 @@ class DataFolder:
         if log.damage is None:
             self.journal.restored(place.key)
         return log
+
+    def started(self) -> None:
+        """All logs are open: what the last stop left of them is dealt with."""
+        with self.room.not_needed_for("noting the start"):
+            if not (self.path / RECOVERY_POINTS).exists():
+                self._write(RECOVERY_POINTS, {})
+            self._boot.set()
 
     def partition_folders(self) -> list[tuple[str, int, bytes | None]]:
         """What is on disk: topic, partition, and the topic's id where it is known."""
@@ -223,6 +234,7 @@ class DataFolder:
     def _known_of(self, key: Partition) -> Checkpointed:
         return Checkpointed(
             clean=self._clean,
+            lost_power=self._lost_power,
             recovery_point=self._checkpoints[RECOVERY_POINTS].get(key, 0),
             start_offset=self._checkpoints[START_OFFSETS].get(key, 0),
             first_dirty_offset=self._checkpoints[CLEANER_OFFSETS].get(key),

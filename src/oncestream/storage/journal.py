@@ -30,6 +30,7 @@ FILE_NAMES: Final = (".journal-0", ".journal-1")
 FULL_BYTES: Final = 32 * 1024 * 1024
 # To flush a larger one where it lies costs no more than to write it twice.
 BATCH_BYTES_MAX: Final = 64 * 1024
+ENTRIES_PER_WRITE_MAX: Final = 512  # each has two parts, and the system takes 1,024
 
 _MAGIC: Final = b"once-j-1"
 _SALT_BYTES: Final = 8
@@ -56,11 +57,14 @@ class Entry(NamedTuple):
     batch: memoryview
 
 
-class HasEnd(Protocol):
-    """A log, as far as a flush of the journal needs to know it."""
+class Journaled(Protocol):
+    """A log, as far as the journal knows it."""
 
-    @property
-    def end_offset(self) -> int: ...
+    journal_end: int  # the end of its last batch that is here
+    journal_key: bytes
+
+    def left_out(self, end_offset: int) -> None:
+        """The batch that ends there could not be written here, although it was taken."""
 
 
 class Journal:
@@ -80,6 +84,9 @@ class Journal:
         self._unsynced: tuple[OpenFile, ...] = ()
         self._names = self._names_synced = 0
         self._other_free = True
+        self._held = False
+        self._parts: list[memoryview | bytes] = []  # of entries that are to be written
+        self._takers: list[tuple[Journaled, int]] = []  # whose they are, and where their batches end
 
     # -- after a crash ------------------------------------------------------------------------
 
@@ -112,22 +119,49 @@ class Journal:
 
     # -- appending ----------------------------------------------------------------------------
 
-    def add(self, key: bytes, batch: memoryview) -> bool:
+    def add(self, log: Journaled, batch: memoryview, end_offset: int) -> bool:
         """Whether the stamped batch will be durable with the next flush; if not, its log's file must be flushed."""
         size = len(batch)
         if size > BATCH_BYTES_MAX:
             return False
+        if self._file is None:
+            try:
+                self._begin()
+            except OSError:
+                return False
+        head = b"".join((self._salt, log.journal_key, _SIZE.pack(size), batch[:CRC_START]))
+        self._parts += (_CRC.pack(crc32c(head)) + head, batch[CRC_START:])
+        self._takers.append((log, end_offset))
+        if not self._held or len(self._takers) >= ENTRIES_PER_WRITE_MAX:
+            self._write()
+        return True
+
+    def hold(self) -> None:
+        """From now on batches are collected, to be written together when they are let go."""
+        self._held = True
+
+    def let_go(self) -> None:
+        """Before the memory that the batches lie in is used again, and before anything is flushed."""
+        self._held = False
+        if self._takers:
+            self._write()
+
+    def _write(self) -> None:
+        parts, takers = self._parts, self._takers
+        self._parts, self._takers = [], []
+        size = sum(map(len, parts))
+        assert self._file is not None
         try:
-            file = self._file or self._begin()
-            head = b"".join((self._salt, key, _SIZE.pack(size), batch[:CRC_START]))
-            entry = (_CRC.pack(crc32c(head)) + head, batch[CRC_START:])
-            if self._disk.write_parts(file.fd, entry, self._position) != _ENTRY_BYTES + size:
-                self._disk.write_all(file.fd, b"".join(entry), self._position)
+            if self._disk.write_parts(self._file.fd, parts, self._position) != size:
+                self._disk.write_all(self._file.fd, b"".join(parts), self._position)
         except OSError:
             # What was written of it is where the journal ends for a reader, until something takes its place.
-            return False
-        self._position += _ENTRY_BYTES + size
-        return True
+            for log, end_offset in takers:
+                log.left_out(end_offset)
+            return
+        self._position += size
+        for log, end_offset in takers:
+            log.journal_end = end_offset
 
     @property
     def is_full(self) -> bool:
@@ -155,7 +189,7 @@ class Journal:
 
     # -- flushing -----------------------------------------------------------------------------
 
-    def flush(self, logs: Sequence[HasEnd]) -> JournalFlush:
+    def flush(self, logs: Sequence[Journaled]) -> JournalFlush:
         return JournalFlush(self, logs)
 
     def synced(self, flush: JournalFlush) -> None:
@@ -192,7 +226,7 @@ class JournalFlush:
     """Made on the owner's thread; `run` may run on any other."""
 
     journal: Journal
-    logs: Sequence[HasEnd]
+    logs: Sequence[Journaled]
     ends: list[int] = field(default_factory=list)
     finished: list[OpenFile] = field(default_factory=list)
     names: int = 0
@@ -200,7 +234,7 @@ class JournalFlush:
 
     def run(self) -> None:
         """`ends`: up to where each log is durable then. A failure is kept in `error`."""
-        self.ends = [log.end_offset for log in self.logs]
+        self.ends = [log.journal_end for log in self.logs]
         try:
             self.journal.sync_for(self)
         except OSError as error:

@@ -1,7 +1,8 @@
 """Opening a log's folder: what is on disk, and after an unclean stop, how much of it is whole.
 
 A torn or damaged tail is cut off, with one log line. Damage that whole batches follow is never cut nor
-skipped: the log comes up read-only, up to the damage; unless the journal has the batches from there on.
+skipped: the log comes up read-only, up to the damage; unless the journal has the batches from there on, or the machine
+may have lost what was not flushed, which is never more than what lies beyond the recovery point.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Checkpointed:
     """What the data folder's checkpoints say about one log."""
 
     clean: bool
+    lost_power: bool  # if not clean: whether what was written and not flushed may be gone in parts
     recovery_point: int
     start_offset: int
     first_dirty_offset: int | None
@@ -71,7 +73,7 @@ def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedL
         else:
             recover_from = loaded.end_offset
     if recover_from is not None:
-        _Recovery(loaded, place, config, known.recovery_point).run(recover_from)
+        _Recovery(loaded, place, config, known).run(recover_from)
     if loaded.damage is None:
         _restore_from_journal(loaded, place, config.index_interval_bytes)
     if loaded.end_offset < start_offset and loaded.damage is None:
@@ -84,9 +86,10 @@ def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedL
 class _Recovery:
     """Scans every batch from a segment on, rebuilding indexes, producers and epochs."""
 
-    def __init__(self, loaded: LoadedLog, place: LogPlace, config: LogConfig, durable_to: int) -> None:
+    def __init__(self, loaded: LoadedLog, place: LogPlace, config: LogConfig, known: Checkpointed) -> None:
         self._loaded = loaded
-        self._durable_to = durable_to
+        self._durable_to = known.recovery_point
+        self._lost_power = known.lost_power and not known.clean
         self._place = place
         self._interval = config.index_interval_bytes
         self._holes = config.cleanup_compact or loaded.first_dirty_offset is not None
@@ -135,12 +138,14 @@ class _Recovery:
         """The scan stopped early: a tail to cut, or damage to report."""
         loaded = self._loaded
         later = loaded.segments[number + 1 :]
-        is_tail = not (
-            scan.misplaced
-            or scan.next_offset < self._durable_to
-            or (
-                scan.next_offset not in self._journaled
-                and (any(segment.size_bytes for segment in later) or batch_follows(scan))
+        is_tail = scan.next_offset >= self._durable_to and (
+            self._lost_power
+            or not (
+                scan.misplaced
+                or (
+                    scan.next_offset not in self._journaled
+                    and (any(segment.size_bytes for segment in later) or batch_follows(scan))
+                )
             )
         )
         if not is_tail:
@@ -160,8 +165,11 @@ class _Recovery:
         self._drop_from(number + 1)
 
     def _is_torn_before(self, segment: Segment, expected: int) -> bool:
-        """Whether the offsets missing before the segment are in the journal; below the recovery point none are torn."""
-        return self._durable_to <= expected < segment.base_offset and expected in self._journaled
+        """Whether offsets before the segment are missing that the journal has, or that nobody flushed."""
+        unflushed = self._lost_power and not self._holes
+        return self._durable_to <= expected < segment.base_offset and (
+            unflushed or expected in self._journaled
+        )
 
     def _drop_from(self, number: int) -> None:
         segments = self._loaded.segments

@@ -44,7 +44,8 @@ class LogWriter(LogReader):
         self._room = place.room
         self._unsynced = Unsynced(place.folder, place.disk, new_folder=loaded.is_new)
         self._journal = place.journal
-        self._journal_key = place.key.pack()
+        self.journal_key = place.key.pack()
+        self.journal_end = loaded.end_offset
         self.retired = False  # its topic was deleted
         self._unjournaled_end = 0  # below it is something that the journal does not have
         self._torn = False  # a failed write left something behind the last whole batch
@@ -150,6 +151,10 @@ class LogWriter(LogReader):
         if self.failed is None and self._unjournaled_end <= self.settled_offset:
             self._move_synced(end_offset)
 
+    def left_out(self, end_offset: int) -> None:
+        """The journal could not keep the batch that ends there."""
+        self._unjournaled_end = end_offset
+
     def flush_indexes(self) -> None:
         """Writes index entries and epochs that are only in memory: before the recovery point may move."""
         for segment in self._segments[:-1]:
@@ -229,16 +234,17 @@ class LogWriter(LogReader):
             raise self._room.error_for(f"write to {segment.path}", error) from error
         if self._room.is_full:
             self._room.wrote()
-        if not self._add_to_journal(batch):
-            self._unjournaled_end = last_offset + 1
-        self.end_offset = last_offset + 1
-        unsynced.tail = (file, self.end_offset)
+        end_offset = last_offset + 1
+        if not self._add_to_journal(batch, end_offset):
+            self._unjournaled_end = end_offset
+        self.end_offset = end_offset
+        unsynced.tail = (file, end_offset)
         return base_offset
 
-    def _add_to_journal(self, batch: memoryview) -> bool:
+    def _add_to_journal(self, batch: memoryview, end_offset: int) -> bool:
         """Not the first batches of a file: all before it, and its name, are to be durable before they are."""
         journal = self._journal
-        return journal.active and not self._unsynced.has_new_names and journal.add(self._journal_key, batch)
+        return journal.active and not self._unsynced.has_new_names and journal.add(self, batch, end_offset)
 
     def _cut_torn(self) -> None:
         if self._torn:

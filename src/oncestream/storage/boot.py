@@ -1,0 +1,38 @@
+"""Whether the machine was started anew since a data folder was last in use: then writes may have been lost.
+
+A process that ends takes nothing along that it has written; a machine that ends, by a loss of power or a crash of its
+kernel, takes along what was not flushed, page by page and in any order.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from oncestream.storage.disk import Disk
+
+FILE_NAME: Final = ".boot"
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class BootMark:
+    """A file that names the start of the machine under which the folder is in use."""
+
+    def __init__(self, folder: Path, disk: Disk) -> None:
+        self._path = folder / FILE_NAME
+        self._disk = disk
+        self._then, self._now = _read(self._path), _read(BOOT_ID)
+        # Not known on other systems than Linux, nor of a folder from before there was such a file: then not.
+        self.is_another = bool(self._then and self._now and self._then != self._now)
+
+    def set(self) -> None:
+        if self._now and self._then != self._now:
+            self._disk.replace_file(self._path, self._now)
+            self._then = self._now
+
+
+def _read(path: Path) -> bytes:
+    with suppress(OSError):
+        return path.read_bytes().strip()
+    return b""
