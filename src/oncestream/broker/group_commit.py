@@ -54,9 +54,9 @@ class GroupCommit:
 
     def request(self, partition: Partition) -> None:
         self._dirty.add(partition)
-        self._idle.clear()
         if not self._scheduled:
             self._scheduled = True
+            self._idle.clear()
             self._loop.call_soon(self._start)
 
     def settle(self) -> None:

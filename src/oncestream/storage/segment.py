@@ -28,6 +28,7 @@ READ_CHUNK_BYTES: Final = 1024 * 1024
 SCAN_CHUNK_BYTES: Final = 16 * 1024
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 NO_TIMESTAMP: Final = -1
+_new: Final = tuple.__new__  # half the price of calling the class
 
 
 class Located(NamedTuple):
@@ -75,6 +76,7 @@ class Segment:
         self._recent_offsets: list[int] = []
         self._recent_positions: list[int] = []
         self._largest = self._last_time_entry()
+        self._indexed_timestamp = self._largest.timestamp
         self.next_offset = base_offset  # kept while the segment is live
 
     @property
@@ -121,7 +123,7 @@ class Segment:
         if position == 0:
             self._first_timestamp = max_timestamp
         if max_timestamp > self._largest.timestamp:
-            self._largest = TimestampOffset(max_timestamp, last_offset)
+            self._largest = _new(TimestampOffset, (max_timestamp, last_offset, -1))
         if self._bytes_since_index > interval:
             self.offsets.append(last_offset - self.base_offset, position)
             self._index_time()
@@ -183,6 +185,7 @@ class Segment:
         for index in (self.offsets, self.times, self.aborts):
             index.clear()
         self._largest = self._last_time_entry()
+        self._indexed_timestamp = self._largest.timestamp
         self._first_timestamp = None
         self._bytes_since_index = 0
         self.size_bytes = 0
@@ -281,8 +284,9 @@ class Segment:
 
     def _index_time(self) -> None:
         timestamp, offset, _ = self._largest
-        if timestamp > self._last_time_entry().timestamp:
+        if timestamp > self._indexed_timestamp:
             self.times.append(timestamp, offset - self.base_offset)
+            self._indexed_timestamp = timestamp
 
     def _last_time_entry(self) -> TimestampOffset:
         if not self.times.count:

@@ -192,8 +192,10 @@ class LogWriter(LogReader):
     # Inside.
 
     def _move_synced(self, offset: int) -> None:
-        self.synced_offset = max(self.synced_offset, offset)
-        self._producers.forget_ended(self.synced_offset)
+        if offset > self.synced_offset:
+            self.synced_offset = offset
+        if self._producers.ended:
+            self._producers.forget_ended(self.synced_offset)
 
     def _check_producer(self, header: BatchHeader, *, internal: bool) -> BatchTrace | None:
         if internal:
