@@ -6,6 +6,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from oncestream.broker.apis import APIS, Answer, Api
@@ -104,18 +105,36 @@ class Dispatcher:
         try:
             answer = self._produce_plain(request, self._node, connection)
         except Exception:
-            _failed(connection, APIS[ApiKey.PRODUCE], self._call_of(connection, request))
+            call = self._call_of(connection, request.version, request.correlation_id)
+            _failed(connection, APIS[ApiKey.PRODUCE], call)
             return True
         if type(answer) is list:
             connection.answer_now(answer)
+        elif isinstance(answer, Later):
+            version, correlation_id = request.version, request.correlation_id
+            answer.then(
+                partial(self._plain_produced, connection, connection.open_slot(), version, correlation_id)
+            )
         elif answer is not None:
-            self._settle(connection, APIS[ApiKey.PRODUCE], self._call_of(connection, request), answer)
+            self._settle(
+                connection,
+                APIS[ApiKey.PRODUCE],
+                self._call_of(connection, request.version, request.correlation_id),
+                answer,
+            )
         return answer is not None
 
-    def _call_of(self, connection: Connection, request: PlainProduce) -> Call:
-        return Call(
-            self._node, request.version, request.correlation_id, None, connection.peer, connection.principal
-        )
+    def _plain_produced(
+        self, connection: Connection, slot: Slot, version: int, correlation_id: int, late: Answer
+    ) -> None:
+        if type(late) is list:
+            connection.answer(slot, late)
+        else:
+            call = self._call_of(connection, version, correlation_id)
+            _answer(connection, slot, APIS[ApiKey.PRODUCE], call, late)
+
+    def _call_of(self, connection: Connection, version: int, correlation_id: int) -> Call:
+        return Call(self._node, version, correlation_id, None, connection.peer, connection.principal)
 
     def _settle(
         self, connection: Connection, api: Api, call: Call, answer: Answer | Later | Awaitable[Answer]

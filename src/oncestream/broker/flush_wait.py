@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from oncestream.broker.later import Later
 from oncestream.broker.partition import Partition
@@ -13,17 +13,45 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 Failures = dict[int, KafkaError]
 
+LOOK_SECONDS: Final = 0.05
+
+
+class FlushTimeouts:
+    """Ends waits that are too long. To look at all of them now and then costs less than a timer for each."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._due: dict[FlushWait, float] = {}
+        self._looking = False
+
+    def watch(self, wait: FlushWait, timeout_ms: int) -> None:
+        self._due[wait] = self._loop.time() + timeout_ms / 1000
+        if not self._looking:
+            self._looking = True
+            self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def forget(self, wait: FlushWait) -> None:
+        self._due.pop(wait, None)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        for wait in [wait for wait, due in self._due.items() if due <= now]:
+            wait.expire()
+        self._looking = bool(self._due)
+        if self._looking:
+            self._loop.call_later(LOOK_SECONDS, self._look)
+
 
 class FlushWait(Later):
     """Resolved with what `answer` makes of the failures, which have the keys of their `waits`."""
 
-    __slots__ = ("_answer", "_failures", "_open", "_timeout_ms", "_timer")
+    __slots__ = ("_answer", "_failures", "_open", "_timeout_ms", "_timeouts")
 
     def __init__(
         self,
         waits: Mapping[int, tuple[Partition, int]],
         timeout_ms: int,
-        loop: asyncio.AbstractEventLoop,
+        timeouts: FlushTimeouts,
         answer: Callable[[Failures], Any],
     ) -> None:
         super().__init__()
@@ -31,9 +59,16 @@ class FlushWait(Later):
         self._failures: Failures = {}
         self._open = set(waits)
         self._timeout_ms = timeout_ms
-        self._timer = loop.call_later(max(timeout_ms, 0) / 1000, self._expire)
+        self._timeouts = timeouts
+        timeouts.watch(self, timeout_ms)
         for place, (partition, offset) in waits.items():
             partition.when_synced(offset, partial(self._settle, place))
+
+    def expire(self) -> None:
+        """What is not flushed by now has failed, for whoever waits here."""
+        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not flushed within {self._timeout_ms} ms")
+        for place in tuple(self._open):
+            self._settle(place, late)
 
     def _settle(self, place: int, error: KafkaError | None) -> None:
         if place not in self._open:
@@ -42,10 +77,5 @@ class FlushWait(Later):
         if error is not None:
             self._failures[place] = error
         if not self._open:
-            self._timer.cancel()
+            self._timeouts.forget(self)
             self.resolve(self._answer(self._failures))
-
-    def _expire(self) -> None:
-        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not flushed within {self._timeout_ms} ms")
-        for place in tuple(self._open):
-            self._settle(place, late)

@@ -21,6 +21,7 @@ from oncestream.broker.catalog import (
 )
 from oncestream.broker.clock import Clock
 from oncestream.broker.features import TRANSACTION_VERSION, levels_in_force
+from oncestream.broker.flush_wait import FlushTimeouts
 from oncestream.broker.group_commit import GroupCommit
 from oncestream.broker.partition import Partition
 from oncestream.broker.settings import BrokerSettings, Durability
@@ -82,6 +83,7 @@ class Node:
             settings.data, clock_ms=clock.now_ms, disk=disk, open_files_max=settings.open_files_max
         )
         self.commits = GroupCommit(loop, settings.sync_threads, self.folder.journal)
+        self.flush_timeouts = FlushTimeouts(loop)
         try:
             self.catalog = Catalog.open(self.folder)
             self._open_topics()

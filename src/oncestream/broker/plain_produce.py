@@ -88,7 +88,7 @@ def _when_flushed(
             refusals[place] = partition_failure(answers[place].partition, error)
         return _response(version, topic, answers, refusals) if refusals else chunks
 
-    return FlushWait(waits, request.timeout_ms, node.loop, answer)
+    return FlushWait(waits, request.timeout_ms, node.flush_timeouts, answer)
 
 
 def _may_write(topic: str, request: PlainProduce, node: Node, client: Client) -> bool:

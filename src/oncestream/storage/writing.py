@@ -192,8 +192,7 @@ class LogWriter(LogReader):
     # Inside.
 
     def _move_synced(self, offset: int) -> None:
-        if offset > self.synced_offset:
-            self.synced_offset = offset
+        self.synced_offset = max(self.synced_offset, offset)
         if self._producers.ended:
             self._producers.forget_ended(self.synced_offset)
 

@@ -175,7 +175,7 @@ def _when_durable(response: ProduceResponse, waits: list[_Wait], timeout_ms: int
         return response
 
     by_place = {place: (wait.partition, wait.offset) for place, wait in enumerate(waits)}
-    return FlushWait(by_place, timeout_ms, call.node.loop, answer)
+    return FlushWait(by_place, timeout_ms, call.node.flush_timeouts, answer)
 
 
 def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:
