@@ -308,6 +308,23 @@ def test_more_is_held_than_one_write_takes(store: Store) -> None:
     assert len(read_journal([store.path / FILE_NAMES[1]])[KEY]) == ENTRIES_PER_WRITE_MAX + 1
 
 
+def test_of_what_was_held_that_much_is_taken_as_there_is_room_for(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    store = journaled(tmp_path / "data", disk)
+    fill(store, 1)
+    path = store.path / FILE_NAMES[1]
+    entry_bytes = path.stat().st_size - HEAD_BYTES
+    store.folder.journal.hold()
+    fill(store, 4, first=1)
+    disk.set_faults(DiskFaults(room_bytes=entry_bytes * 5 // 2, full_paths="*/.journal-*"))
+    store.folder.journal.let_go()
+    disk.set_faults(DiskFaults())
+    assert (store.log.journal_end, store.log.in_journal) == (3, False)
+    fill(store, 1, first=5)  # takes the place of what was torn
+    found = read_journal([path])[KEY]
+    assert [int.from_bytes(batch[:8], "big") for _, batch in found] == [0, 1, 2, 5]
+
+
 def test_what_was_held_and_finds_no_room_is_left_to_the_files(tmp_path: Path) -> None:
     disk = FaultyDisk()
     store = journaled(tmp_path / "data", disk)

@@ -71,6 +71,15 @@ class Machine:
         for log, end_offset in zip(by_journal, flush.ends, strict=True):
             log.journaled(end_offset)
 
+    def append_together(self) -> None:
+        """A flush may run meanwhile."""
+        self._folder.journal.hold()
+        for _ in range(self._chance.randint(1, 4)):
+            self.append()
+            if self._chance.random() < 0.2:
+                self.flush()
+        self._folder.journal.let_go()
+
     def append_without_room(self) -> None:
         """The journal has room for a part of the batch at most."""
         room_bytes = self._chance.choice([0, 1, 100])
@@ -146,6 +155,7 @@ class Machine:
 
 STEPS = [
     *[Machine.append] * 12,
+    *[Machine.append_together] * 3,
     *[Machine.flush] * 6,
     *[Machine.settle] * 3,
     Machine.append_without_room,

@@ -149,19 +149,37 @@ class Journal:
     def _write(self) -> None:
         parts, takers = self._parts, self._takers
         self._parts, self._takers = [], []
-        size = sum(map(len, parts))
         assert self._file is not None
         try:
-            if self._disk.write_parts(self._file.fd, parts, self._position) != size:
-                self._disk.write_all(self._file.fd, b"".join(parts), self._position)
+            written = self._disk.write_parts(self._file.fd, parts, self._position)
         except OSError:
-            # What was written of it is where the journal ends for a reader, until something takes its place.
-            for log, end_offset in takers:
-                log.left_out(end_offset)
+            written = 0
+        if written != sum(map(len, parts)):
+            self._write_rest(self._file, parts, takers, written)
             return
-        self._position += size
+        self._position += written
         for log, end_offset in takers:
             log.journal_end = end_offset
+
+    def _write_rest(
+        self,
+        file: OpenFile,
+        parts: list[memoryview | bytes],
+        takers: list[tuple[Journaled, int]],
+        written: int,
+    ) -> None:
+        """Each whole entry counts. Where one fails the journal ends for a reader, until another takes its place."""
+        for (log, end_offset), head, rest in zip(takers, parts[::2], parts[1::2], strict=True):
+            entry = b"".join((head, rest))
+            try:
+                if written < len(entry):
+                    self._disk.write_all(file.fd, entry, self._position)
+            except OSError:
+                log.left_out(end_offset)
+            else:
+                self._position += len(entry)
+                log.journal_end = end_offset
+            written -= len(entry)
 
     @property
     def is_full(self) -> bool:
