@@ -301,6 +301,18 @@ def test_what_is_held_is_written_together_and_not_durable_before(tmp_path: Path)
     assert values_in(Store(killed, CONFIG, store.clock).log)[:3] == values
 
 
+def test_what_is_held_belongs_to_the_turn_in_which_it_came(store: Store) -> None:
+    fill(store, 1)
+    store.folder.journal.hold()
+    fill(store, 1, first=1)
+    assert store.folder.journal.switch()
+    fill(store, 1, first=2)
+    store.folder.journal.let_go()
+    for name, offsets in zip(FILE_NAMES, ([2], [0, 1]), strict=True):
+        found = read_journal([store.path / name])[KEY]
+        assert [int.from_bytes(batch[:8], "big") for _, batch in found] == offsets
+
+
 def test_more_is_held_than_one_write_takes(store: Store) -> None:
     store.folder.journal.hold()
     fill(store, ENTRIES_PER_WRITE_MAX + 1)

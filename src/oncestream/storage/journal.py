@@ -190,6 +190,8 @@ class Journal:
         """The other file takes its turn. The logs that have batches in this one are to be settled: then `freed`."""
         if not self.active or self._file is None or not self._other_free:
             return False
+        if self._takers:
+            self._write()
         try:
             self._begin()
         except OSError:
