@@ -32,7 +32,10 @@ class PowerlessDisk(FaultyDisk):
 
     def sync_folder(self, folder: str | Path) -> None:
         self._powered()
-        self._names[str(folder)] = set(os.listdir(folder))
+        self._names[str(folder)] = names = set(os.listdir(folder))
+        for path in [path for path in self._content if os.path.dirname(path) == str(folder)]:
+            if os.path.basename(path) not in names:
+                del self._content[path]  # a file that gets its name is another one
 
     def replace_file(self, path: Path, content: bytes, *, durable: bool = True) -> None:
         super().replace_file(path, content, durable=durable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -12,6 +13,7 @@ from oncestream.storage.boot import FILE_NAME, BootMark
 from oncestream.storage.checkpoints import RECOVERY_POINTS
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK
+from oncestream.testing.disk import DiskFaults, FaultyDisk
 from tests.storage.kit import Store, batch_of, values_in
 
 CONFIG = LogConfig()
@@ -69,6 +71,33 @@ def test_a_start_that_did_not_come_to_its_end_does_not_hide_the_loss(killed: Pat
     folder.abandon()  # another log may have the same yet
     damage(killed, 5)
     assert values_in(Store(killed, CONFIG).log) == VALUES[:5]
+
+
+def test_files_that_are_given_up_do_not_come_back_under_the_names_of_new_ones(
+    tmp_path: Path, boot_id: Path
+) -> None:
+    class NotingDisk(FaultyDisk):
+        folders: ClassVar[list[str]] = []
+
+        def sync_folder(self, folder: str | Path) -> None:
+            self.folders.append(Path(folder).name)
+            super().sync_folder(folder)
+
+    small = LogConfig(segment_bytes=400)
+    store = Store(tmp_path / "data", small)
+    store.folder.started()
+    for value in VALUES:
+        store.log.append(batch_of([value]))
+    killed = store.killed()
+    paths = sorted((killed / "events-0").glob("*.log"))
+    paths[1].write_bytes(b"")
+    boot_id.write_text("second\n")
+    disk = NotingDisk()
+    disk.set_faults(DiskFaults(room_bytes=0, full_paths="*/leader-epoch-checkpoint*"))
+    recovered = Store(killed, small, disk=disk)
+    assert sorted((killed / "events-0").glob("*.log")) == paths[:2]
+    assert "events-0" in disk.folders
+    assert values_in(recovered.log) == VALUES[: int(paths[1].stem)]
 
 
 @pytest.mark.parametrize("started_again", ["not", "since the loss"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -33,7 +34,8 @@ class Machine:
         self._chance = chance
         self._path = root / "data"
         self._boot_id = root / "boot_id"
-        self._boot_id.write_text("0\n")
+        self._boots = count()
+        self._boot()
         self._written: list[list[bytes]] = [[] for _ in range(LOGS)]
         self._starts = [0] * LOGS
         self._sequences = [0] * LOGS
@@ -116,7 +118,7 @@ class Machine:
         acknowledged = [log.synced_offset for log in self._logs]
         self._folder.abandon()
         self._disk.cut_power(self._path, self._chance)
-        self._boot_id.write_text(f"{self._chance.random()}\n")
+        self._boot()
         disk = PowerlessDisk()
         disk.settle(self._path)
         if self._chance.random() < 0.3:
@@ -124,12 +126,18 @@ class Machine:
         self._open(disk)
         self._check(acknowledged)
 
+    def _boot(self) -> None:
+        self._boot_id.write_text(f"{next(self._boots)}\n")
+
     def _recover_in_part(self, disk: PowerlessDisk) -> None:
         """Somebody kills the broker while it opens its logs."""
         folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk)
         for number in range(self._chance.randrange(LOGS)):
             folder.open_log("events", number, bytes([number]) * 16, CONFIG)
         folder.abandon()
+
+    def abandon(self) -> None:
+        self._folder.abandon()
 
     def _check(self, acknowledged: list[int]) -> None:
         for number, log in enumerate(self._logs):
@@ -189,5 +197,6 @@ def walk(chance: Random, steps: int) -> None:
             for step in chance.choices(STEPS, k=steps):
                 step(machine)
             machine.lose_power()
+            machine.abandon()
         finally:
             shutil.rmtree(root, ignore_errors=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from oncestream.broker.alarm import Scheduler
+from oncestream.broker.clock import Clock
 from oncestream.broker.later import Later
 from oncestream.broker.partition import Partition
 from oncestream.wire.error_codes import ErrorCode, KafkaError
@@ -19,27 +20,28 @@ LOOK_SECONDS: Final = 0.05
 class FlushTimeouts:
     """Ends waits that are too long. To look at all of them now and then costs less than a timer for each."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._due: dict[FlushWait, float] = {}
+    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
+        self._scheduler = scheduler
+        self._clock = clock
+        self._due_ms: dict[FlushWait, int] = {}
         self._looking = False
 
     def watch(self, wait: FlushWait, timeout_ms: int) -> None:
-        self._due[wait] = self._loop.time() + timeout_ms / 1000
+        self._due_ms[wait] = self._clock.elapsed_ms() + timeout_ms
         if not self._looking:
             self._looking = True
-            self._loop.call_later(LOOK_SECONDS, self._look)
+            self._scheduler.call_later(LOOK_SECONDS, self._look)
 
     def forget(self, wait: FlushWait) -> None:
-        self._due.pop(wait, None)
+        self._due_ms.pop(wait, None)
 
     def _look(self) -> None:
-        now = self._loop.time()
-        for wait in [wait for wait, due in self._due.items() if due <= now]:
+        now_ms = self._clock.elapsed_ms()
+        for wait in [wait for wait, due_ms in self._due_ms.items() if due_ms <= now_ms]:
             wait.expire()
-        self._looking = bool(self._due)
+        self._looking = bool(self._due_ms)
         if self._looking:
-            self._loop.call_later(LOOK_SECONDS, self._look)
+            self._scheduler.call_later(LOOK_SECONDS, self._look)
 
 
 class FlushWait(Later):

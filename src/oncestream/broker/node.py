@@ -83,7 +83,7 @@ class Node:
             settings.data, clock_ms=clock.now_ms, disk=disk, open_files_max=settings.open_files_max
         )
         self.commits = GroupCommit(loop, settings.sync_threads, self.folder.journal)
-        self.flush_timeouts = FlushTimeouts(loop)
+        self.flush_timeouts = FlushTimeouts(loop, clock)
         try:
             self.catalog = Catalog.open(self.folder)
             self._open_topics()

@@ -172,10 +172,13 @@ class _Recovery:
         )
 
     def _drop_from(self, number: int) -> None:
+        """Durably: files of the same names come, and these must not come back in their place."""
         segments = self._loaded.segments
-        for segment in segments[number:]:
-            _remove_segment(self._place, segment.base_offset)
-        del segments[number:]
+        if number < len(segments):
+            for segment in segments[number:]:
+                _remove_segment(self._place, segment.base_offset)
+            self._place.disk.sync_folder(self._place.folder)
+            del segments[number:]
 
     def _report(self, segment: Segment, offset: int, position: int, reason: str) -> None:
         file = Path(segment.path).name
