@@ -13,6 +13,7 @@ from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
+from oncestream.testing.disk import FaultyDisk
 
 TOPIC_ID = bytes(range(16))
 START_MS = 1_700_000_000_000
@@ -25,6 +26,18 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now_ms
+
+
+class NotingDisk(FaultyDisk):
+    """Remembers the names of the folders that were synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folders: list[str] = []
+
+    def sync_folder(self, folder: str | Path) -> None:
+        self.folders.append(Path(folder).name)
+        super().sync_folder(folder)
 
 
 class Store:

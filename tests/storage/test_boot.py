@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -13,8 +12,8 @@ from oncestream.storage.boot import FILE_NAME, BootMark
 from oncestream.storage.checkpoints import RECOVERY_POINTS
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK
-from oncestream.testing.disk import DiskFaults, FaultyDisk
-from tests.storage.kit import Store, batch_of, values_in
+from oncestream.testing.disk import DiskFaults
+from tests.storage.kit import NotingDisk, Store, batch_of, values_in
 
 CONFIG = LogConfig()
 VALUES = [b"%02d" % number * 50 for number in range(10)]
@@ -76,13 +75,6 @@ def test_a_start_that_did_not_come_to_its_end_does_not_hide_the_loss(killed: Pat
 def test_files_that_are_given_up_do_not_come_back_under_the_names_of_new_ones(
     tmp_path: Path, boot_id: Path
 ) -> None:
-    class NotingDisk(FaultyDisk):
-        folders: ClassVar[list[str]] = []
-
-        def sync_folder(self, folder: str | Path) -> None:
-            self.folders.append(Path(folder).name)
-            super().sync_folder(folder)
-
     small = LogConfig(segment_bytes=400)
     store = Store(tmp_path / "data", small)
     store.folder.started()

@@ -6,7 +6,6 @@ import logging
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -21,7 +20,7 @@ from oncestream.storage.journal import (
     read_journal,
 )
 from oncestream.testing.disk import DiskFaults, FaultyDisk, path_of
-from tests.storage.kit import TOPIC_ID, Store, batch_of, values_in
+from tests.storage.kit import TOPIC_ID, NotingDisk, Store, batch_of, values_in
 
 KEY = LogKey(TOPIC_ID, 0)
 HEAD_BYTES = 28
@@ -54,6 +53,10 @@ def flush(store: Store) -> None:
     assert flush.error is None
     journal.synced(flush)
     store.log.journaled(flush.ends[0])
+
+
+def journaled_offsets(path: Path) -> list[int]:
+    return [entry.header.base_offset for entry in read_journal([path])[KEY]]
 
 
 def segments(folder: Path) -> list[Path]:
@@ -309,8 +312,7 @@ def test_what_is_held_belongs_to_the_turn_in_which_it_came(store: Store) -> None
     fill(store, 1, first=2)
     store.folder.journal.let_go()
     for name, offsets in zip(FILE_NAMES, ([2], [0, 1]), strict=True):
-        found = read_journal([store.path / name])[KEY]
-        assert [int.from_bytes(batch[:8], "big") for _, batch in found] == offsets
+        assert journaled_offsets(store.path / name) == offsets
 
 
 def test_more_is_held_than_one_write_takes(store: Store) -> None:
@@ -333,8 +335,7 @@ def test_of_what_was_held_that_much_is_taken_as_there_is_room_for(tmp_path: Path
     disk.set_faults(DiskFaults())
     assert (store.log.journal_end, store.log.in_journal) == (3, False)
     fill(store, 1, first=5)  # takes the place of what was torn
-    found = read_journal([path])[KEY]
-    assert [int.from_bytes(batch[:8], "big") for _, batch in found] == [0, 1, 2, 5]
+    assert journaled_offsets(path) == [0, 1, 2, 5]
 
 
 def test_what_was_held_and_finds_no_room_is_left_to_the_files(tmp_path: Path) -> None:
@@ -365,19 +366,10 @@ def test_a_journal_without_room_leaves_the_work_to_the_files(tmp_path: Path) -> 
     store.sync()
     journaled_yet.append(store.log.in_journal)
     assert journaled_yet == [False, False, True]
-    assert [
-        int.from_bytes(batch[:8], "big") for _, batch in read_journal([store.path / FILE_NAMES[1]])[KEY]
-    ] == [0, 2]
+    assert journaled_offsets(store.path / FILE_NAMES[1]) == [0, 2]
 
 
 def test_a_file_that_was_made_but_had_no_room_for_its_head_gets_its_name_synced(tmp_path: Path) -> None:
-    class NotingDisk(FaultyDisk):
-        folders: ClassVar[list[str]] = []
-
-        def sync_folder(self, folder: str | Path) -> None:
-            self.folders.append(Path(folder).name)
-            super().sync_folder(folder)
-
     disk = NotingDisk()
     store = journaled(tmp_path / "data", disk)
     disk.set_faults(DiskFaults(room_bytes=10, full_paths="*/.journal-*"))

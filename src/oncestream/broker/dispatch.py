@@ -116,12 +116,8 @@ class Dispatcher:
                 partial(self._plain_produced, connection, connection.open_slot(), version, correlation_id)
             )
         elif answer is not None:
-            self._settle(
-                connection,
-                APIS[ApiKey.PRODUCE],
-                self._call_of(connection, request.version, request.correlation_id),
-                answer,
-            )
+            call = self._call_of(connection, request.version, request.correlation_id)
+            _answer(connection, None, APIS[ApiKey.PRODUCE], call, answer)
         return answer is not None
 
     def _plain_produced(

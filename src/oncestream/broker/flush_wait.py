@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from oncestream.broker.alarm import Scheduler
+from oncestream.broker.alarm import Alarm, Scheduler
 from oncestream.broker.clock import Clock
 from oncestream.broker.later import Later
 from oncestream.broker.partition import Partition
@@ -14,23 +14,21 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 Failures = dict[int, KafkaError]
 
-LOOK_SECONDS: Final = 0.05
+LOOK_MS: Final = 50
 
 
 class FlushTimeouts:
     """Ends waits that are too long. To look at all of them now and then costs less than a timer for each."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
-        self._scheduler = scheduler
         self._clock = clock
+        self._alarm = Alarm(scheduler, clock, self._look)
         self._due_ms: dict[FlushWait, int] = {}
-        self._looking = False
 
     def watch(self, wait: FlushWait, timeout_ms: int) -> None:
-        self._due_ms[wait] = self._clock.elapsed_ms() + timeout_ms
-        if not self._looking:
-            self._looking = True
-            self._scheduler.call_later(LOOK_SECONDS, self._look)
+        now_ms = self._clock.elapsed_ms()
+        self._due_ms[wait] = now_ms + timeout_ms
+        self._alarm.set(now_ms + LOOK_MS)
 
     def forget(self, wait: FlushWait) -> None:
         self._due_ms.pop(wait, None)
@@ -39,9 +37,8 @@ class FlushTimeouts:
         now_ms = self._clock.elapsed_ms()
         for wait in [wait for wait, due_ms in self._due_ms.items() if due_ms <= now_ms]:
             wait.expire()
-        self._looking = bool(self._due_ms)
-        if self._looking:
-            self._scheduler.call_later(LOOK_SECONDS, self._look)
+        if self._due_ms:
+            self._alarm.set(now_ms + LOOK_MS)
 
 
 class FlushWait(Later):

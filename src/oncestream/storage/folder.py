@@ -72,7 +72,9 @@ class DataFolder:
         self._gone: set[Partition] = set()
         self._clean = (path / CLEAN_SHUTDOWN).exists()
         self._boot = BootMark(path, disk)
-        self._lost_power = self._boot.is_another and read_lines(path / RECOVERY_POINTS) is not None
+        self._lost_power = (
+            not self._clean and self._boot.is_another and read_lines(path / RECOVERY_POINTS) is not None
+        )
         self._checkpoints = {
             name: read_offsets(path / name) for name in (RECOVERY_POINTS, START_OFFSETS, CLEANER_OFFSETS)
         }

@@ -35,7 +35,7 @@ class Checkpointed:
     """What the data folder's checkpoints say about one log."""
 
     clean: bool
-    lost_power: bool  # if not clean: whether what was written and not flushed may be gone in parts
+    lost_power: bool  # what was written and not flushed may be gone in parts
     recovery_point: int
     start_offset: int
     first_dirty_offset: int | None
@@ -89,7 +89,7 @@ class _Recovery:
     def __init__(self, loaded: LoadedLog, place: LogPlace, config: LogConfig, known: Checkpointed) -> None:
         self._loaded = loaded
         self._durable_to = known.recovery_point
-        self._lost_power = known.lost_power and not known.clean
+        self._lost_power = known.lost_power
         self._place = place
         self._interval = config.index_interval_bytes
         self._holes = config.cleanup_compact or loaded.first_dirty_offset is not None
@@ -137,18 +137,7 @@ class _Recovery:
     def _judge(self, scan: Scan, number: int) -> None:
         """The scan stopped early: a tail to cut, or damage to report."""
         loaded = self._loaded
-        later = loaded.segments[number + 1 :]
-        is_tail = scan.next_offset >= self._durable_to and (
-            self._lost_power
-            or not (
-                scan.misplaced
-                or (
-                    scan.next_offset not in self._journaled
-                    and (any(segment.size_bytes for segment in later) or batch_follows(scan))
-                )
-            )
-        )
-        if not is_tail:
+        if not self._is_tail(scan, loaded.segments[number + 1 :]):
             del loaded.segments[number + 1 :]
             self._report(loaded.segments[number], scan.next_offset, scan.position, scan.problem or "")
             return
@@ -163,6 +152,18 @@ class _Recovery:
         )
         self._place.disk.truncate(loaded.segments[number].file().fd, scan.position)
         self._drop_from(number + 1)
+
+    def _is_tail(self, scan: Scan, later: list[Segment]) -> bool:
+        """Whether nothing behind the place where the scan stopped was ever durable, or the journal has it."""
+        if scan.next_offset < self._durable_to:
+            return False
+        if self._lost_power:
+            return True
+        if scan.misplaced:
+            return False
+        if scan.next_offset in self._journaled:
+            return True
+        return not any(segment.size_bytes for segment in later) and not batch_follows(scan)
 
     def _is_torn_before(self, segment: Segment, expected: int) -> bool:
         """Whether offsets before the segment are missing that the journal has, or that nobody flushed."""
