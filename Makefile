@@ -7,13 +7,14 @@ UV     := $(shell command -v uv 2>/dev/null)
 # pytest rewrites each module of tests for its assertions: once, if it may keep them.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadgroup
 
-.PHONY: help setup demo test test-quick lint format bench lock clean
+.PHONY: help setup demo test test-quick lint format wheel bench lock clean
 
 help:
 	@echo "make demo        load 3,000 files exactly once with a pipeline that is killed twice on the way, and prove it"
 	@echo "make test        lint, types, layers, and every test"
 	@echo "make test-quick  the fast tests only (inner loop)"
 	@echo "make lint        ruff, mypy --strict, import-linter"
+	@echo "make wheel       a wheel in dist/ whose hot path is compiled (needs a C compiler)"
 	@echo "make bench       benchmarks, side by side with Apache Kafka, Spark, Kafka Streams, Flink and Quix, where Java and Maven are there"
 
 # From compiled modules a program starts in a third of the time; with PYTHONDONTWRITEBYTECODE nothing else makes them.
@@ -51,6 +52,9 @@ lint: setup
 format: setup
 	@$(BIN)/ruff check -q --fix .
 	@$(BIN)/ruff format -q .
+
+wheel: setup
+	@$(BIN)/python -m tools.wheel
 
 bench: setup
 	@$(BIN)/python -m benchmarks.broker

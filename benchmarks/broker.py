@@ -13,6 +13,7 @@ from benchmarks.peers import (
     KAFKA,
     KAFKA_FLUSHING,
     OURS_FSYNC,
+    OURS_FSYNC_SOURCES,
     OURS_OS,
     Kafka,
     Oncestream,
@@ -21,6 +22,7 @@ from benchmarks.peers import (
 )
 from benchmarks.report import report
 from oncestream.testing.kafka_jars import KAFKA_VERSION
+from tools.wheel import CannotCompile, compiled
 
 PER_SECOND: Final = "records/s"
 
@@ -38,11 +40,18 @@ def main() -> int:
 
 
 def all_peers() -> list[Peer]:
+    """Ours as its wheels are, that is, compiled where it matters; and once as it runs from a clone."""
+    try:
+        code = compiled()
+    except CannotCompile as error:
+        print(f"the embedded broker is measured from its sources: {error}")
+        code = None
     return [
         Kafka(KAFKA),
         Kafka(KAFKA_FLUSHING, log_flush_interval_messages="1"),
-        Oncestream(OURS_OS, durability="os"),
-        Oncestream(OURS_FSYNC, durability="fsync"),
+        Oncestream(OURS_OS, code=code, durability="os"),
+        Oncestream(OURS_FSYNC, code=code, durability="fsync"),
+        Oncestream(OURS_FSYNC_SOURCES, durability="fsync"),
     ]
 
 
@@ -116,6 +125,7 @@ def durable(scale: float) -> list[Load]:
     name = "durable Java producer 1 KB"
     rows = [
         Row(f"{name}, Kafka not flushing", PER_SECOND, OURS_FSYNC, KAFKA, Target(0.9)),
+        Row(f"{name}, Kafka not flushing, ours not compiled", PER_SECOND, OURS_FSYNC_SOURCES, KAFKA),
         Row(f"{name}, Kafka flush.messages=1", PER_SECOND, OURS_FSYNC, KAFKA_FLUSHING, Target(3.0)),
     ]
     run = partial(loads.java_producer, records=int(300_000 * scale), size=1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ KAFKA: Final = "Kafka"
 KAFKA_FLUSHING: Final = "Kafka, flush.messages=1"
 OURS_OS: Final = "Oncestream, durability=os"
 OURS_FSYNC: Final = "Oncestream, durability=fsync"
+OURS_FSYNC_SOURCES: Final = "Oncestream, durability=fsync, not compiled"
 
 
 class Peer(Protocol):
@@ -72,11 +74,14 @@ class Kafka:
 class Oncestream:
     """The embedded broker, started by its command line; `settings` are its own.
 
-    Without a folder it has a temporary one.
+    Without a folder it has a temporary one. `code`: a folder with the package, if not the one this program runs.
     """
 
-    def __init__(self, name: str, data: Path | None = None, **settings: str) -> None:
+    def __init__(
+        self, name: str, data: Path | None = None, code: Path | None = None, **settings: str
+    ) -> None:
         self.name = name
+        self._environment = os.environ | {"PYTHONPATH": str(code)} if code else None
         self._folder = tempfile.TemporaryDirectory(prefix="oncestream-bench-")
         self._data = data or Path(self._folder.name)
         self._port = free_ports(1)[0]
@@ -98,7 +103,9 @@ class Oncestream:
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         assert not brokers_answering(HOST, self._port), f"somebody else answers on {self.bootstrap}"
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self._environment
+        )
         deadline = time.monotonic() + START_TIMEOUT_S
         while not brokers_answering(HOST, self._port):
             assert self._process.poll() is None, f"{' '.join(command)} ended"

@@ -70,12 +70,9 @@ def test_a_new_file_is_flushed_itself_and_so_is_a_large_batch(tmp_path: Path) ->
     run(tmp_path, scenario)
 
 
-def test_a_full_journal_is_settled_and_the_files_take_turns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal, "FULL_BYTES", 2000)
-
+def test_a_full_journal_is_settled_and_the_files_take_turns(tmp_path: Path) -> None:
     async def scenario(node: Node, topic: Topic, disk: WatchedDisk) -> None:
+        node.folder.journal.full_bytes = 2000
         await produce(topic, *range(PARTITIONS))
         for _ in range(60):
             await produce(topic, *range(PARTITIONS))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from oncestream.storage import journal as journal_module
 from oncestream.storage.config import LogConfig
 from oncestream.storage.journal import (
     BATCH_BYTES_MAX,
@@ -56,7 +55,7 @@ def flush(store: Store) -> None:
 
 
 def journaled_offsets(path: Path) -> list[int]:
-    return [entry.header.base_offset for entry in read_journal([path])[KEY]]
+    return [header.base_offset for header, _ in read_journal([path])[KEY]]
 
 
 def segments(folder: Path) -> list[Path]:
@@ -204,9 +203,9 @@ def test_files_take_turns_and_what_a_turn_left_behind_does_not_count(store: Stor
     assert [int.from_bytes(batch[:8], "big") for _, batch in found] == [25, 26, 27]
 
 
-def test_a_full_journal_asks_for_the_other_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "FULL_BYTES", 1000)
+def test_a_full_journal_asks_for_the_other_file(store: Store) -> None:
     journal, full = store.folder.journal, []
+    journal.full_bytes = 1000
     for count in (1, 10, 0):
         fill(store, count, first=store.log.end_offset)
         full.append(journal.is_full)

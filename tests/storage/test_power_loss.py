@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncestream.storage import boot
-from oncestream.storage import journal as journal_module
 from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
@@ -46,6 +45,7 @@ class Machine:
         self._disk = disk
         self._folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk)
         self._logs = [self._folder.open_log("events", n, bytes([n]) * 16, CONFIG) for n in range(LOGS)]
+        self._folder.journal.batch_bytes_max = LARGE
         self._folder.journal.start({bytes([n]) * 16 for n in range(LOGS)}, active=True)
         self._folder.started()
         self._settling: list[Log] = []
@@ -190,7 +190,6 @@ def test_a_long_walk_through_losses_of_power(chance: Random) -> None:
 def walk(chance: Random, steps: int) -> None:
     root = Path(tempfile.mkdtemp())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal_module, "BATCH_BYTES_MAX", LARGE)
         patch.setattr(boot, "BOOT_ID", root / "boot_id")
         try:
             machine = Machine(root, chance)

@@ -42,19 +42,15 @@ _FIRST_ENTRY: Final = _HEAD.size + _CRC.size
 _ENTRY_BYTES: Final = _CRC.size + _SALT_BYTES + _KEY.size + _SIZE.size  # before its batch
 
 
+Entry = tuple[BatchHeader, memoryview]  # a batch that the journal holds
+
+
 class LogKey(NamedTuple):
     topic_id: bytes
     partition: int
 
     def pack(self) -> bytes:
         return _KEY.pack(*self)
-
-
-class Entry(NamedTuple):
-    """A batch that the journal holds."""
-
-    header: BatchHeader
-    batch: memoryview
 
 
 class Journaled(Protocol):
@@ -72,6 +68,8 @@ class Journal:
 
     def __init__(self, folder: Path, disk: Disk) -> None:
         self.active = False  # whether batches are taken
+        self.full_bytes = FULL_BYTES
+        self.batch_bytes_max = BATCH_BYTES_MAX
         self._folder = folder
         self._disk = disk
         self._paths = [folder / name for name in FILE_NAMES]
@@ -122,7 +120,7 @@ class Journal:
     def add(self, log: Journaled, batch: memoryview, end_offset: int) -> bool:
         """Whether the stamped batch will be durable with the next flush; if not, its log's file must be flushed."""
         size = len(batch)
-        if size > BATCH_BYTES_MAX:
+        if size > self.batch_bytes_max:
             return False
         if self._file is None:
             try:
@@ -184,7 +182,7 @@ class Journal:
     @property
     def is_full(self) -> bool:
         """Whether the other file should take its turn, and can."""
-        return self._position >= FULL_BYTES and self._other_free
+        return self._position >= self.full_bytes and self._other_free
 
     def switch(self) -> bool:
         """The other file takes its turn. The logs that have batches in this one are to be settled: then `freed`."""
@@ -305,5 +303,5 @@ def _entries(data: memoryview, salt: bytes) -> Iterator[tuple[LogKey, Entry]]:
             or not is_valid_batch(batch, header)
         ):
             return
-        yield LogKey(*_KEY.unpack_from(data, head + _SALT_BYTES)), Entry(header, batch)
+        yield LogKey(*_KEY.unpack_from(data, head + _SALT_BYTES)), (header, batch)
         position = stop

@@ -1,0 +1,59 @@
+"""The wheel in which the hot path is compiled does what the sources do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import CANNOT_RUN_HERE
+from tools.wheel import ROOT, CannotCompile, compiled
+
+SUITES = ("tests/storage", "tests/broker")
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    try:
+        return compiled()
+    except CannotCompile as missing:
+        pytest.skip(f"{CANNOT_RUN_HERE}{missing}")
+
+
+def run(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def modules_to_compile() -> list[str]:
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    paths = document["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["include"]
+    return [path.removeprefix("src/").removesuffix(".py").replace("/", ".") for path in paths]
+
+
+@pytest.mark.slow
+def test_what_is_to_be_compiled_is(folder: Path) -> None:
+    modules = modules_to_compile()
+    code = f"from importlib import import_module as load\nfor name in {modules}: print(load(name).__spec__.origin)"
+    files = [Path(line) for line in run(folder, "-c", code).splitlines()]
+    assert [file for file in files if file.suffix != ".so" or folder not in file.parents] == []
+    assert len(files) == len(modules) > 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_compiled_broker_passes_the_tests_of_its_sources(folder: Path) -> None:
+    chosen = ("-m", "not slow and not java", "-p", "no:cacheprovider", *SUITES)
+    told = run(folder, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", *chosen)
+    assert int(told.splitlines()[-1].split(" passed")[0]) > 1000

@@ -1,0 +1,1 @@
+"""What makers of Oncestream run, beside the package."""
