@@ -15,6 +15,8 @@ from tools.wheel import ROOT, CannotCompile, compiled
 
 SUITES = ("tests/storage", "tests/broker")
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]  # it is made once
+
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
@@ -25,10 +27,11 @@ def folder() -> Path:
 
 
 def run(folder: Path, *arguments: str) -> str:
+    of_others = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(folder)},
+        env=of_others | {"PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
     )
@@ -42,7 +45,6 @@ def modules_to_compile() -> list[str]:
     return [path.removeprefix("src/").removesuffix(".py").replace("/", ".") for path in paths]
 
 
-@pytest.mark.slow
 def test_what_is_to_be_compiled_is(folder: Path) -> None:
     modules = modules_to_compile()
     code = f"from importlib import import_module as load\nfor name in {modules}: print(load(name).__spec__.origin)"
@@ -51,7 +53,6 @@ def test_what_is_to_be_compiled_is(folder: Path) -> None:
     assert len(files) == len(modules) > 5
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_compiled_broker_passes_the_tests_of_its_sources(folder: Path) -> None:
     chosen = ("-m", "not slow and not java", "-p", "no:cacheprovider", *SUITES)

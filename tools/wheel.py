@@ -28,13 +28,17 @@ TOLD_CHARACTERS_MAX: Final = 2000
 
 
 class CannotCompile(Exception):
-    """Says what is missing."""
+    """Something is missing here: says what."""
+
+
+class CompileFailed(Exception):
+    """All is there, but the sources are not as mypyc wants them, or what it needs could not be fetched."""
 
 
 def main() -> int:
     try:
         print(build(DIST))
-    except CannotCompile as error:
+    except (CannotCompile, CompileFailed) as error:
         print(f"no wheel: {error}", file=sys.stderr)
         return 1
     return 0
@@ -54,7 +58,7 @@ def build(folder: Path) -> Path:
             text=True,
         )
         if run.returncode:
-            raise CannotCompile((run.stdout + run.stderr)[-TOLD_CHARACTERS_MAX:])
+            raise CompileFailed((run.stdout + run.stderr)[-TOLD_CHARACTERS_MAX:])
         (wheel,) = made.glob("*.whl")
         folder.mkdir(parents=True, exist_ok=True)
         return Path(shutil.copy(wheel, folder))
