@@ -56,5 +56,5 @@ def test_what_is_to_be_compiled_is(folder: Path) -> None:
 @pytest.mark.timeout(1200)
 def test_the_compiled_broker_passes_the_tests_of_its_sources(folder: Path) -> None:
     chosen = ("-m", "not slow and not java", "-p", "no:cacheprovider", *SUITES)
-    told = run(folder, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", *chosen)
+    told = run(folder, "-m", "pytest", "-q", "-n", "4", "--dist", "loadgroup", *chosen)
     assert int(told.splitlines()[-1].split(" passed")[0]) > 1000
