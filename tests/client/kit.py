@@ -13,7 +13,7 @@ from typing import Final
 import confluent_kafka
 import pyarrow as pa
 
-from oncestream.client.admin import NewTopic, create_topics
+from oncestream.client.admin import NewTopic, create_topics, delete_topics
 from oncestream.client.cluster import Cluster
 from oncestream.client.inspection import OPEN, describe_transactions
 from oncestream.client.offsets import LATEST, list_offsets
@@ -38,6 +38,13 @@ def new_topic(cluster: Cluster, partitions: int = 1, **configs: str) -> str:
     settings = {key.replace("_", "."): value for key, value in configs.items()}
     create_topics(cluster, [NewTopic(name, partitions, configs=settings)])
     return name
+
+
+def remove_topic(cluster: Cluster, topic: str) -> None:
+    """A node of Apache Kafka hears of it from its controller, a moment after the answer."""
+    delete_topics(cluster, [topic])
+    wait_until(lambda: topic not in cluster.topics_matching(topic))
+    cluster.forget_leaders([topic])  # which it was told again meanwhile
 
 
 def rows_of(values: Iterable[str]) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ from oncestream.client.offsets import EARLIEST, list_offsets
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.writing import Writer
 from oncestream.errors import RequestRefused, UnknownTopic
-from tests.client.kit import new_name, new_topic, numbered, rows_of
+from tests.client.kit import new_name, new_topic, numbered, remove_topic, rows_of
 
 
 def test_a_topic_is_made_with_its_partitions_and_configurations(cluster: Cluster) -> None:
@@ -41,7 +41,7 @@ def test_making_a_topic_twice_is_fine_only_where_that_was_asked_for(cluster: Clu
 
 def test_a_removed_topic_is_gone_and_removing_it_again_is_fine_where_asked_for(cluster: Cluster) -> None:
     topic = new_topic(cluster)
-    delete_topics(cluster, [topic])
+    remove_topic(cluster, topic)
     delete_topics(cluster, [topic], missing_ok=True)
     with pytest.raises(UnknownTopic, match=topic):
         cluster.partitions_of([topic])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from oncestream.client import retry
 from oncestream.client.acls import Acl, create_acls
-from oncestream.client.admin import delete_records, delete_topics
+from oncestream.client.admin import delete_records
 from oncestream.client.cluster import Cluster
 from oncestream.client.lag import PartitionLag, _Count, group_lags, total_records
 from oncestream.client.offsets import LATEST, Committed, commit_offsets, list_offsets
@@ -26,7 +26,17 @@ from oncestream.records.records import Record, build_batch
 from oncestream.wire.acl_codes import Operation, PatternType, ResourceType
 from oncestream.wire.messages.fetch import PartitionData
 from oncestream.wire.messages.metadata import MetadataResponseTopic
-from tests.client.kit import Driver, new_name, new_topic, numbered, rows_of, values_in, wait_until, write
+from tests.client.kit import (
+    Driver,
+    new_name,
+    new_topic,
+    numbered,
+    remove_topic,
+    rows_of,
+    values_in,
+    wait_until,
+    write,
+)
 from tests.conftest import Secured
 
 
@@ -110,7 +120,7 @@ def test_a_partition_whose_topic_is_gone_is_left_out(cluster: Cluster) -> None:
     kept, removed = new_topic(cluster), new_topic(cluster)
     group = new_name("group")
     commit_offsets(cluster, group, {TopicPartition(each, 0): Committed(0) for each in (kept, removed)})
-    delete_topics(cluster, [removed])
+    remove_topic(cluster, removed)
     assert list(group_lags(cluster, group)) == [TopicPartition(kept, 0)]
 
 
@@ -128,7 +138,7 @@ def test_a_topic_deleted_while_the_lag_is_counted_is_left_out(
         if topics is None:
             lists.append({topic.name for topic in told})
             if len(lists) == 1:
-                delete_topics(cluster, [removed])
+                remove_topic(cluster, removed)
         return told
 
     monkeypatch.setattr(cluster, "metadata", delete_after_the_first_list)
