@@ -11,10 +11,12 @@ from benchmarks import loads
 from benchmarks.comparison import Load, Row, Target, compare
 from benchmarks.peers import (
     KAFKA,
+    KAFKA_BESIDE_FLUSHES,
     KAFKA_FLUSHING,
     OURS_FSYNC,
     OURS_FSYNC_SOURCES,
     OURS_OS,
+    BesideFlushes,
     Kafka,
     Oncestream,
     Peer,
@@ -46,8 +48,10 @@ def all_peers() -> list[Peer]:
     except CannotCompile as error:
         print(f"the embedded broker is measured from its sources: {error}")
         code = None
+    kafka = Kafka(KAFKA)
     return [
-        Kafka(KAFKA),
+        kafka,
+        BesideFlushes(KAFKA_BESIDE_FLUSHES, kafka),
         Kafka(KAFKA_FLUSHING, log_flush_interval_messages="1"),
         Oncestream(OURS_OS, code=code, durability="os"),
         Oncestream(OURS_FSYNC, code=code, durability="fsync"),
@@ -126,6 +130,7 @@ def durable(scale: float) -> list[Load]:
     rows = [
         Row(f"{name}, Kafka not flushing", PER_SECOND, OURS_FSYNC, KAFKA, Target(0.9)),
         Row(f"{name}, Kafka not flushing, ours not compiled", PER_SECOND, OURS_FSYNC_SOURCES, KAFKA),
+        Row("Kafka itself, beside a process that flushes as much", PER_SECOND, KAFKA_BESIDE_FLUSHES, KAFKA),
         Row(f"{name}, Kafka flush.messages=1", PER_SECOND, OURS_FSYNC, KAFKA_FLUSHING, Target(3.0)),
     ]
     run = partial(loads.java_producer, records=int(300_000 * scale), size=1000)

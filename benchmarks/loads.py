@@ -9,12 +9,13 @@ import socket
 import statistics
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from benchmarks.peers import Peer, topic_on
+from benchmarks.peers import BesideFlushes, Peer, topic_on
 from oncestream.records.records import Record, build_batch
 from oncestream.testing.kafka_jars import java_command
 from oncestream.wire.codec import encode
@@ -59,7 +60,9 @@ def java(peer: Peer, records: int, size: int) -> tuple[float, float]:
 
 
 def java_producer(peer: Peer, records: int, size: int) -> tuple[float]:
-    with topic_on(peer, new_name(), PARTITIONS) as topic:
+    with topic_on(peer, new_name(), PARTITIONS) as topic, ExitStack() as stack:
+        if isinstance(peer, BesideFlushes):
+            stack.enter_context(peer.flushing(topic))
         return (produce_by_java(peer, topic, records, size),)
 
 

@@ -8,13 +8,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from benchmarks.flusher import flushing_beside
 from oncestream.testing.apache_kafka import HOST, ApacheKafka, brokers_answering, free_ports
 
 START_TIMEOUT_S: Final = 60
@@ -26,6 +27,7 @@ NOTICE: Final = 5  # log level of librdkafka
 
 KAFKA: Final = "Kafka"
 KAFKA_FLUSHING: Final = "Kafka, flush.messages=1"
+KAFKA_BESIDE_FLUSHES: Final = "Kafka, beside a process that flushes as much"
 OURS_OS: Final = "Oncestream, durability=os"
 OURS_FSYNC: Final = "Oncestream, durability=fsync"
 OURS_FSYNC_SOURCES: Final = "Oncestream, durability=fsync, not compiled"
@@ -69,6 +71,34 @@ class Kafka:
 
     def stop(self) -> None:
         self._kafka.stop()
+
+    def flushing_beside(self, topic: str) -> AbstractContextManager[None]:
+        """As much as comes to the topic is meanwhile flushed to the same disk, by somebody else."""
+        folder = self._kafka.data_folder(1)
+        return flushing_beside(folder, topic, folder.with_name("flushed"))
+
+
+class BesideFlushes:
+    """A Kafka that runs, once more: what a producer can get from it while the disk is at work."""
+
+    def __init__(self, name: str, kafka: Kafka) -> None:
+        self.name = name
+        self.flushing = kafka.flushing_beside
+        self._kafka = kafka
+
+    @property
+    def bootstrap(self) -> str:
+        return self._kafka.bootstrap
+
+    @property
+    def pid(self) -> int:
+        return self._kafka.pid
+
+    def start(self) -> None:
+        """It is."""
+
+    def stop(self) -> None:
+        """The other one's."""
 
 
 class Oncestream:
