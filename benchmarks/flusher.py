@@ -1,7 +1,7 @@
 """Beside a broker that does not flush: writes as much as comes to a topic of it to a file of its own, and flushes that.
 
-`python -m benchmarks.flusher DATA TOPIC FILE` until it is ended. Nobody waits for it, so what a producer loses by it is
-what the disk's work costs on this machine, whatever a broker does: the room a broker that flushes has left.
+`python -m benchmarks.flusher DATA TOPIC FILE` until it is ended. Nobody waits for it: what a producer loses by it is
+what the work of writing and flushing costs on this machine, without any waiting.
 """
 
 from __future__ import annotations
