@@ -34,9 +34,8 @@ def flushing_beside(data: Path, topic: str, file: Path) -> Iterator[None]:
             process.kill()
 
 
-def follow(logs: list[Path], fd: int) -> None:
+def follow(logs: list[Path], fd: int, filler: memoryview) -> None:
     """For ever."""
-    filler = memoryview(os.urandom(FILE_BYTES))
     done, position = written(logs), 0
     while True:
         size = written(logs) - done
@@ -62,10 +61,11 @@ def main() -> None:
     logs = sorted(Path(data).glob(f"{topic}-*/*.log"))
     assert logs, f"no logs of {topic} in {data}"
     fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-    os.pwrite(fd, bytes(FILE_BYTES), 0)
+    filler = memoryview(os.urandom(FILE_BYTES))
+    os.pwrite(fd, filler, 0)
     os.fsync(fd)
     os.write(sys.stdout.fileno(), READY)
-    follow(logs, fd)
+    follow(logs, fd, filler)
 
 
 if __name__ == "__main__":
