@@ -5,14 +5,17 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 UV     := $(shell command -v uv 2>/dev/null)
 # pytest rewrites each module of tests for its assertions: once, if it may keep them.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadgroup
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadgroup -p tools.suite.order
+# A failed test runs once more, alone; the end of the run names it and says where the minutes went.
+WHOLE  := -p tools.suite.rerun -p tools.suite.minutes
 
-.PHONY: help setup demo test test-quick lint format wheel bench lock clean
+.PHONY: help setup demo test test-quick soak mutants lint format wheel bench lock clean
 
 help:
 	@echo "make demo        load 3,000 files exactly once with a pipeline that is killed twice on the way, and prove it"
 	@echo "make test        lint, types, layers, and every test"
-	@echo "make test-quick  the fast tests only (inner loop)"
+	@echo "make test-quick  the fast tests only, in two minutes (inner loop)"
+	@echo "make soak        every test with as much as it can take: hours, before a release"
 	@echo "make lint        ruff, mypy --strict, import-linter"
 	@echo "make wheel       a wheel in dist/ whose hot path is compiled (needs a C compiler)"
 	@echo "make bench       benchmarks, side by side with Apache Kafka, Spark, Kafka Streams, Flink and Quix, where Java and Maven are there"
@@ -38,7 +41,10 @@ demo: setup
 	@$(BIN)/python -m examples.demo
 
 test: lint
-	@$(PYTEST) -n 2
+	@$(PYTEST) -n 3 $(WHOLE)
+
+soak: lint
+	@ONCESTREAM_SOAK=1 $(PYTEST) -n 2 $(WHOLE)
 
 test-quick: setup
 	@$(PYTEST) -q -n 8 -m "not slow and not java"

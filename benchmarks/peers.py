@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.flusher import flushing_beside
-from oncestream.testing.apache_kafka import HOST, ApacheKafka, brokers_answering, free_ports
+from oncestream.testing.apache_kafka import ApacheKafka, brokers_answering
+from oncestream.testing.ports import HOST, free_ports
 
 START_TIMEOUT_S: Final = 60
 TOPIC_TIMEOUT_S: Final = 30

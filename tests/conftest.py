@@ -16,6 +16,7 @@ from oncestream.errors import JarsUnavailable, JavaUnavailable
 from oncestream.testing.apache_kafka import ApacheKafka
 from oncestream.testing.kafka_jars import kafka_jars
 from tests.certificates import Certificates, make_certificates
+from tests.effort import IS_SOAK
 from tests.java_tools import KafkaTools
 
 # kafka-python reads its schemas, while it is imported, by functions that Python 3.11 calls deprecated.
@@ -27,6 +28,7 @@ import hypothesis  # here, so that no garbage of a test is collected while it is
 
 CANNOT_RUN_HERE = "cannot run here: "
 REASON_CHARACTERS_MAX = 200
+SOAK_TIMEOUT_S = 4 * 3600
 PASSWORDS = {name: f"{name}-secret" for name in ("admin", "alice", "bob", "carol")}
 
 # Tests write records of old times, which retention must not take before they are read (the embedded broker waits).
@@ -159,11 +161,17 @@ def scram_settings(user: str) -> dict[str, str]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep all that needs Java on one worker of pytest-xdist: one Kafka, one JVM of tools."""
     for item in items:
         if item.get_closest_marker("java"):
             item.add_marker(pytest.mark.xdist_group("java"))
+        if IS_SOAK:
+            item.add_marker(pytest.mark.timeout(SOAK_TIMEOUT_S), append=False)
+    if not IS_SOAK:
+        left_out = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
 
 
 def pytest_collection_finish() -> None:

@@ -12,9 +12,9 @@ from typing import Protocol
 import pytest
 
 from oncestream import Broker
-from oncestream.testing.apache_kafka import free_ports
 from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faulty_broker import FaultyBroker
+from oncestream.testing.ports import free_ports
 from tests.broker.kit import Wire, create_topic
 
 Connect = Callable[[str], Wire]

@@ -13,11 +13,12 @@ import confluent_kafka
 import pytest
 
 from oncestream import Broker
-from oncestream.testing.apache_kafka import free_ports
+from oncestream.testing.ports import free_ports
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.broker.kit import Wire, batch, create_topic, fetch, fetch_request, metadata, produce, values_of
 from tests.broker.numbered import LibrdkafkaProducer, NumberedProducer, PlainProducer
+from tests.effort import effort
 
 SEED: Final = int(os.environ.get("ONCESTREAM_CRASH_SEED", "20261115"))
 PARTITIONS: Final = 3
@@ -35,20 +36,16 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield made
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", [PlainProducer, LibrdkafkaProducer])
-@pytest.mark.parametrize(
-    "rounds", [pytest.param(3, id="quick"), pytest.param(50, id="slow", marks=pytest.mark.slow)]
-)
 def test_nothing_acknowledged_is_lost_or_doubled_or_out_of_order_when_the_broker_is_killed(
-    rounds: int, kind: type[NumberedProducer], broker: Broker
+    kind: type[NumberedProducer], broker: Broker
 ) -> None:
     rng = random.Random(SEED)
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, TOPIC, PARTITIONS)
     bootstrap = broker.bootstrap_servers
     producer = kind(bootstrap, TOPIC, PARTITIONS)
-    for number in range(rounds):
+    for number in range(effort(8, soak=300)):
         producer.wait_for_more()
         time.sleep(rng.uniform(0, 0.3))  # the moment of the crash, not a wait for anything
         promised = list(producer.acknowledged)

@@ -21,6 +21,7 @@ from oncestream.wire.messages.api_versions import ApiVersionsRequest
 from tests.broker.conftest import StartBroker
 from tests.broker.kit import Wire, batch, create_topic, fetch, fetch_request, frame_of, produce, values_of
 from tests.broker.random_messages import MessageMaker
+from tests.effort import effort
 
 SEED: Final = int(os.environ.get("ONCESTREAM_FUZZ_SEED", "20261115"))
 DEADLINE_S: Final = 20.0
@@ -39,17 +40,13 @@ SETTINGS: Final[dict[str, Any]] = {
     "consumer_group_session_timeout_ms": 50,
 }
 
+FRAMES: Final = effort(10_000, soak=300_000)
 _LENGTH: Final = struct.Struct(">i")
 _CORRELATION_ID: Final = struct.Struct(">i")
 _FIRST_END: Final = 0x5EED_BEEF  # correlation id of the good request behind the first group
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "frames", [pytest.param(3_000, id="quick"), pytest.param(100_000, marks=pytest.mark.slow, id="slow")]
-)
 def test_every_damaged_frame_ends_in_an_answer_or_a_closed_connection(
-    frames: int,
     start_broker: StartBroker,
     warnings_logged: Callable[[], list[str]],
     monkeypatch: pytest.MonkeyPatch,
@@ -69,7 +66,7 @@ def test_every_damaged_frame_ends_in_an_answer_or_a_closed_connection(
         if api.version_min <= version <= api.version_max
         for _ in range(VARIANTS)
     ]
-    fuzz(broker.bootstrap_servers, _damaged(rng, pool), frames)
+    fuzz(broker.bootstrap_servers, _damaged(rng, pool), FRAMES)
     unexpected = [line for line in warnings_logged() if not line.startswith("connection closed peer=")]
     assert unexpected == [], f"seed {SEED}"
     with Wire(broker.bootstrap_servers) as wire:

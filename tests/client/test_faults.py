@@ -17,8 +17,9 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.transactions import Transactions, idempotent_producer
 from oncestream.client.writing import Writer
 from oncestream.errors import BrokerUnreachable, CommitUnknown
-from oncestream.testing.apache_kafka import ApacheKafka, free_ports
+from oncestream.testing.apache_kafka import ApacheKafka
 from oncestream.testing.network_faults import ALWAYS
+from oncestream.testing.ports import free_ports
 from oncestream.testing.proxy import FaultProxy
 from oncestream.wire.api import ApiKey
 from tests.client.kit import confluent_read, new_name, new_topic, numbered, read_all, rows_of, values_in

@@ -17,7 +17,8 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.transactions import idempotent_producer
 from oncestream.client.writing import Writer
 from oncestream.errors import AuthenticationFailed, BrokerUnreachable
-from oncestream.testing.apache_kafka import HOST, ApacheKafka, free_ports
+from oncestream.testing.apache_kafka import ApacheKafka
+from oncestream.testing.ports import HOST, free_ports
 from tests.client.kit import new_topic, numbered, read_all, rows_of
 
 pytestmark = [pytest.mark.java]

@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from oncestream import Broker
 from oncestream.errors import JarsUnavailable, JavaUnavailable
-from oncestream.testing.apache_kafka import free_ports
 from oncestream.testing.kafka_jars import KAFKA_STREAMS, TOOL_OPTIONS, java_command
+from oncestream.testing.ports import free_ports
 from tests.clients.confluent import Confluent
 from tests.conftest import CANNOT_RUN_HERE
 

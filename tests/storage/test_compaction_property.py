@@ -4,11 +4,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncestream.records.compression import Codec
+from tests.effort import effort
 from tests.storage.compacting import COMPACT, compact, roll, survivors
 from tests.storage.kit import Store, batch_of
 
@@ -28,20 +28,9 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=effort(200, soak=20_000))
 @given(operations)
 def test_compaction_keeps_what_a_reader_of_the_whole_log_would_end_up_with(walk: list[Operation]) -> None:
-    walk_and_compare(walk)
-
-
-@pytest.mark.slow
-@settings(max_examples=1500)
-@given(operations)
-def test_compaction_keeps_it_over_many_walks(walk: list[Operation]) -> None:
-    walk_and_compare(walk)
-
-
-def walk_and_compare(walk: list[Operation]) -> None:
     root = Path(tempfile.mkdtemp())
     try:
         _walk_and_compare(root / "data", walk)

@@ -16,13 +16,13 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from oncestream.records.compression import Codec
 from oncestream.storage.config import LogConfig
 from oncestream.storage.writing import Appended
 from oncestream.wire.error_codes import ErrorCode, KafkaError
+from tests.effort import effort
 from tests.storage.kit import START_MS, Store, batch_of, records_in
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, retention_ms=-1, segment_ms=10**15)
@@ -183,11 +183,4 @@ class Walk(RuleBasedStateMachine):
 
 
 TestWalk = Walk.TestCase
-TestWalk.settings = settings(max_examples=30, stateful_step_count=30)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_long_walk() -> None:
-    deep = settings(max_examples=400, stateful_step_count=80)
-    run_state_machine_as_test(Walk, settings=deep)
+TestWalk.settings = settings(max_examples=effort(60, soak=4_000), stateful_step_count=effort(50, soak=80))

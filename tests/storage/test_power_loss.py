@@ -18,6 +18,7 @@ from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
 from oncestream.testing.disk import DiskFaults
+from tests.effort import effort
 from tests.storage.kit import Clock, batch_of, values_in
 from tests.storage.power import PowerlessDisk, PowerLost
 
@@ -174,26 +175,15 @@ STEPS = [
 ]
 
 
-@settings(max_examples=20)
-@given(st.randoms(use_true_random=False))
-def test_what_was_acknowledged_outlives_a_loss_of_power(chance: Random) -> None:
-    walk(chance, 60)
-
-
-@pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=effort(60, soak=5_000))
 @given(st.randoms(use_true_random=True))
-def test_a_long_walk_through_losses_of_power(chance: Random) -> None:
-    walk(chance, 150)
-
-
-def walk(chance: Random, steps: int) -> None:
+def test_what_was_acknowledged_outlives_a_loss_of_power(chance: Random) -> None:
     root = Path(tempfile.mkdtemp())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(boot, "BOOT_ID", root / "boot_id")
         try:
             machine = Machine(root, chance)
-            for step in chance.choices(STEPS, k=steps):
+            for step in chance.choices(STEPS, k=effort(100, soak=200)):
                 step(machine)
             machine.lose_power()
             machine.abandon()

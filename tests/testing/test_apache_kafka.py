@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from oncestream.errors import JarsUnavailable, JavaUnavailable
-from oncestream.testing.apache_kafka import HOST, ApacheKafka, brokers_answering, free_ports
+from oncestream.testing.apache_kafka import ApacheKafka, brokers_answering
 from oncestream.testing.kafka_jars import KAFKA_VERSION, run_tool
+from oncestream.testing.ports import HOST, free_ports
 from tests.clients.client import Message
 from tests.clients.confluent import Confluent
 
@@ -27,11 +28,6 @@ except OncestreamError as error:
 
 def test_nobody_answers_on_a_free_port() -> None:
     assert brokers_answering(HOST, free_ports(1)[0], timeout_s=1) == 0
-
-
-def test_nobody_gets_a_port_that_somebody_else_was_given_and_does_not_listen_on_yet() -> None:
-    given = [port for _ in range(1000) for port in free_ports(2)]
-    assert len(set(given)) == 2000
 
 
 def test_without_java_the_error_says_so(tmp_path: Path) -> None:

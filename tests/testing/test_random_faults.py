@@ -10,10 +10,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from oncestream.testing import ApacheKafka, FaultProxy, TestBroker, random_rules
 from oncestream.testing.committed import committed_records
 from tests.client.kit import new_name
+from tests.effort import effort
 from tests.testing.kit import TIMEOUT_S, producer, send, transactional
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", range(1, effort(2, soak=50)))
 def test_on_the_embedded_broker(broker: TestBroker, seed: int) -> None:
     check_transactions(broker, seed)
 

@@ -19,8 +19,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from oncestream import Broker
-from oncestream.testing.apache_kafka import free_ports
+from oncestream.testing.ports import free_ports
 from tests.clients.confluent import Confluent
+from tests.effort import effort
 from tests.transactions.copier import Task
 
 PARTITIONS: Final = 2
@@ -186,7 +187,7 @@ def running(broker: BouncedBroker, group_protocol: str) -> Iterator[list[Bounced
 
 
 def copy_under_bounces(
-    folder: Path, count: int, rounds: int, *, target: str, hard: bool, group_protocol: str = "classic"
+    folder: Path, count: int, rounds: int, *, target: str, hard: bool, group_protocol: str
 ) -> None:
     broker = BouncedBroker(folder)
     broker.start()
@@ -209,26 +210,15 @@ def copy_under_bounces(
 
 BOUNCES = [
     pytest.param("broker", True, id="broker-hard"),
-    pytest.param("broker", False, id="broker-clean", marks=pytest.mark.slow),
+    pytest.param("broker", False, id="broker-clean"),
     pytest.param("copiers", True, id="copiers-hard"),
-    pytest.param("copiers", False, id="copiers-clean", marks=pytest.mark.slow),
+    pytest.param("copiers", False, id="copiers-clean"),
 ]
 
 
-@pytest.mark.parametrize(("target", "hard"), BOUNCES)
-def test_a_copy_is_exact_under_bounces(tmp_path: Path, target: str, hard: bool) -> None:
-    copy_under_bounces(tmp_path, 5_000, rounds=1, target=target, hard=hard)
-
-
 @pytest.mark.slow
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
 @pytest.mark.parametrize(("target", "hard"), BOUNCES)
-def test_a_copy_of_100_000_is_exact_under_bounces(tmp_path: Path, target: str, hard: bool) -> None:
-    copy_under_bounces(tmp_path, 100_000, rounds=5, target=target, hard=hard)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("target", "hard"), BOUNCES)
-def test_a_copy_by_the_new_group_protocol_is_exact_under_bounces(
-    tmp_path: Path, target: str, hard: bool
-) -> None:
-    copy_under_bounces(tmp_path, 20_000, rounds=3, target=target, hard=hard, group_protocol="consumer")
+def test_a_copy_is_exact_under_bounces(tmp_path: Path, target: str, hard: bool, group_protocol: str) -> None:
+    count, rounds = effort((10_000, 2), soak=(200_000, 10))
+    copy_under_bounces(tmp_path, count, rounds, target=target, hard=hard, group_protocol=group_protocol)

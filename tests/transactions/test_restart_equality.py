@@ -9,8 +9,9 @@ from typing import Final
 import pytest
 
 from oncestream import Broker
-from oncestream.testing.apache_kafka import free_ports
+from oncestream.testing.ports import free_ports
 from tests.broker.kit import Wire
+from tests.effort import effort
 from tests.transactions.activity import SIMPLE_GROUPS, TopicActivity
 from tests.transactions.answers import Answers, all_answers
 from tests.transactions.group_activity import GroupActivity
@@ -75,21 +76,11 @@ class Rolling:
             producer.end(wire, commit=commit)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", range(effort(2, soak=20)))
 def test_a_restarted_broker_answers_as_before(tmp_path: Path, seed: int) -> None:
-    run(tmp_path, seed, rounds=6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 103))
-def test_a_broker_restarted_many_times_answers_as_before(tmp_path: Path, seed: int) -> None:
-    run(tmp_path, seed, rounds=15)
-
-
-def run(folder: Path, seed: int, rounds: int) -> None:
-    rolling = Rolling(folder, seed)
+    rolling = Rolling(tmp_path, seed)
     try:
-        for number in range(rounds):
+        for number in range(effort(8, soak=20)):
             rolling.act()
             rolling.check_restart(hard=number % 2 == 0)
             rolling.kill_while_a_transaction_ends()

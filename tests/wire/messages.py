@@ -41,13 +41,12 @@ EMBEDDED_CASES = [Case(cls, version) for cls in classes_of(embedded) for version
 ALL_CASES = API_CASES + EMBEDDED_CASES
 
 
-def graded(cases: Iterable[Case]) -> list[Any]:
-    """All of them; those between the first and the last version of their message are slow."""
-    return [pytest.param(case, marks=() if _is_edge(case) else pytest.mark.slow) for case in cases]
-
-
-def _is_edge(case: Case) -> bool:
-    return case.version in (min(case.cls.__versions__), max(case.cls.__versions__))
+def by_class(cases: Iterable[Case]) -> list[Any]:
+    """The cases of each message class, as one parameter."""
+    grouped: dict[type[Message], list[Case]] = {}
+    for case in cases:
+        grouped.setdefault(case.cls, []).append(case)
+    return [pytest.param(of_class, id=cls.__name__) for cls, of_class in grouped.items()]
 
 
 _INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

@@ -18,16 +18,22 @@ from oncestream.wire.messages.fetch import FetchRequest
 from oncestream.wire.messages.heartbeat import HeartbeatRequest
 from oncestream.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from oncestream.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.wire.messages import ALL_CASES, Case, graded, message_of
+from tests.effort import effort
+from tests.wire.messages import ALL_CASES, Case, by_class, message_of
 
 TRUNCATIONS_MAX = 400
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
-@pytest.mark.parametrize("case", graded(ALL_CASES), ids=repr)
-@settings(max_examples=3, suppress_health_check=QUIET)
+@pytest.mark.parametrize("cases", by_class(ALL_CASES))
+def test_a_truncated_message_is_refused_at_every_byte_in_every_version(cases: list[Case]) -> None:
+    for case in cases:
+        truncated_is_refused(case)
+
+
+@settings(max_examples=effort(2, soak=20), suppress_health_check=QUIET)
 @given(data=st.data())
-def test_a_truncated_message_is_refused_at_every_byte(case: Case, data: st.DataObject) -> None:
+def truncated_is_refused(case: Case, data: st.DataObject) -> None:
     whole = encode(data.draw(message_of(case)), case.version)
     positions = range(len(whole))
     if len(whole) > TRUNCATIONS_MAX:
@@ -37,29 +43,20 @@ def test_a_truncated_message_is_refused_at_every_byte(case: Case, data: st.DataO
             decode(case.cls, whole[:stop], case.version)
 
 
-@pytest.mark.parametrize("case", graded(ALL_CASES), ids=repr)
-@settings(max_examples=4, suppress_health_check=QUIET)
+@pytest.mark.parametrize("cases", by_class(ALL_CASES))
+def test_flipped_bits_give_a_message_or_a_decode_error_in_every_version(cases: list[Case]) -> None:
+    for case in cases:
+        flipped_bits_are_survived(case)
+
+
+@settings(max_examples=effort(4, soak=40), suppress_health_check=QUIET)
 @given(data=st.data(), seed=st.integers(0, 2**32))
-def test_flipped_bits_give_a_message_or_a_decode_error(case: Case, data: st.DataObject, seed: int) -> None:
-    flip_bits(case, data.draw(message_of(case)), seed, rounds=20)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ALL_CASES, ids=repr)
-@settings(max_examples=10, suppress_health_check=QUIET)
-@given(data=st.data(), seed=st.integers(0, 2**32))
-def test_many_flipped_bits_give_a_message_or_a_decode_error(
-    case: Case, data: st.DataObject, seed: int
-) -> None:
-    flip_bits(case, data.draw(message_of(case)), seed, rounds=60)
-
-
-def flip_bits(case: Case, message: Any, seed: int, rounds: int) -> None:
-    whole = encode(message, case.version)
+def flipped_bits_are_survived(case: Case, data: st.DataObject, seed: int) -> None:
+    whole = encode(data.draw(message_of(case)), case.version)
     if not whole:
         return
     chance = random.Random(seed)
-    for _ in range(rounds):
+    for _ in range(40):
         damaged = bytearray(whole)
         for _ in range(chance.randint(1, 4)):
             damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)

@@ -52,10 +52,11 @@ def value_of(value: Any, field: Field, inner: type[Struct] | None) -> Any:
 SAMPLES = samples()
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: f"{type(s.message).__name__}-v{s.version}")
-def test_bytes_are_those_of_kafka(sample: Sample) -> None:
-    assert encode(sample.message, sample.version) == sample.written_by_kafka
-    assert decode(type(sample.message), sample.written_by_kafka, sample.version) == sample.message
+@pytest.mark.parametrize("name", sorted({type(sample.message).__name__ for sample in SAMPLES}))
+def test_bytes_are_those_of_kafka(name: str) -> None:
+    for sample in [sample for sample in SAMPLES if type(sample.message).__name__ == name]:
+        assert encode(sample.message, sample.version) == sample.written_by_kafka, sample.version
+        assert decode(type(sample.message), sample.written_by_kafka, sample.version) == sample.message
 
 
 def test_every_embedded_message_and_version_has_samples() -> None:

@@ -14,7 +14,8 @@ from kafka.protocol.schemas import StructField, load_json
 
 from oncestream.wire.codec import decode, encode
 from oncestream.wire.schema import NO_UUID, Message, Struct, struct_classes, version_range
-from tests.wire.messages import API_CASES, Case, graded, message_of
+from tests.effort import effort
+from tests.wire.messages import API_CASES, Case, by_class, message_of
 
 # APIs that kafka-python 3.0 has no schema for; tests/wire/test_kafka_agrees.py holds them against Kafka.
 WITHOUT_SCHEMA = {
@@ -28,22 +29,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*_text is deprecated:Deprecatio
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
-@pytest.mark.parametrize("case", graded(CASES), ids=repr)
-@settings(max_examples=8, suppress_health_check=QUIET)
+@pytest.mark.parametrize("cases", by_class(CASES))
+def test_bytes_are_those_of_kafka_python_in_every_version(cases: list[Case]) -> None:
+    for case in cases:
+        bytes_are_those_of_kafka_python(case)
+
+
+@settings(max_examples=effort(12, soak=200), suppress_health_check=QUIET)
 @given(data=st.data())
-def test_bytes_are_those_of_kafka_python(case: Case, data: st.DataObject) -> None:
-    check(case, data.draw(message_of(case)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=repr)
-@settings(max_examples=60, suppress_health_check=QUIET)
-@given(data=st.data())
-def test_bytes_are_those_of_kafka_python_over_many_messages(case: Case, data: st.DataObject) -> None:
-    check(case, data.draw(message_of(case)))
-
-
-def check(case: Case, message: Message) -> None:
+def bytes_are_those_of_kafka_python(case: Case, data: st.DataObject) -> None:
+    message: Message = data.draw(message_of(case))
     oracle = schema(case.cls.__name__)
     values = plain(message, case.version, oracle)
     expected = oracle.encode(values, version=case.version, compact=case.flexible, tagged=case.flexible)

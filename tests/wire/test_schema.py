@@ -12,8 +12,8 @@ from oncestream.wire.api import FIRST_FLEXIBLE_VERSION, NEVER, ApiKey, is_flexib
 from oncestream.wire.codec import decode, encode
 from oncestream.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from oncestream.wire.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse
-from oncestream.wire.schema import Buffer, Message, Struct, StructType, struct_classes, version_range
-from tests.wire.messages import ALL_CASES, API_CASES, Case
+from oncestream.wire.schema import Buffer, Struct, StructType, struct_classes, version_range
+from tests.wire.messages import ALL_CASES, API_CASES, Case, by_class
 
 PYTHON_TYPES = {
     "boolean": bool,
@@ -64,15 +64,16 @@ def test_a_version_that_does_not_exist_is_not_written() -> None:
         encode(MetadataRequest(), 14)
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=repr)
-def test_a_default_message_survives_the_round_trip(case: Case) -> None:
-    message = case.cls()
-    assert decode(case.cls, encode(message, case.version), case.version) == message
+@pytest.mark.parametrize("cases", by_class(ALL_CASES))
+def test_a_default_message_survives_the_round_trip_in_every_version(cases: list[Case]) -> None:
+    for cls, version in cases:
+        assert decode(cls, encode(cls(), version), version) == cls(), version
 
 
-@pytest.mark.parametrize("case", API_CASES, ids=repr)
-def test_headers_and_bodies_agree_on_flexible_versions(case: Case) -> None:
-    assert is_flexible(case.cls.__api_key__, case.version) == case.flexible
+def test_headers_and_bodies_agree_on_flexible_versions() -> None:
+    assert [
+        case for case in API_CASES if is_flexible(case.cls.__api_key__, case.version) != case.flexible
+    ] == []
 
 
 def test_flexible_table_names_only_what_is_not_flexible_from_the_start() -> None:
@@ -80,9 +81,9 @@ def test_flexible_table_names_only_what_is_not_flexible_from_the_start() -> None
     assert all(0 < first <= NEVER for first in FIRST_FLEXIBLE_VERSION.values())
 
 
-@pytest.mark.parametrize("cls", list(dict.fromkeys(case.cls for case in ALL_CASES)))
-def test_annotations_say_what_the_wire_carries(cls: type[Message]) -> None:
-    check_annotations(cls)
+def test_annotations_say_what_the_wire_carries() -> None:
+    for cls in dict.fromkeys(case.cls for case in ALL_CASES):
+        check_annotations(cls)
 
 
 def check_annotations(cls: StructType) -> None:

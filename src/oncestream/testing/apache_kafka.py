@@ -5,26 +5,22 @@ What runs on the embedded broker must run on this unchanged: tests and benchmark
 
 from __future__ import annotations
 
-import random
 import shutil
 import socket
 import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle, islice
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from oncestream.errors import KafkaFailed
 from oncestream.testing.kafka_jars import java_command, run_tool
+from oncestream.testing.ports import HOST, free_ports
 
-HOST: Final = "127.0.0.1"
-# Below the range from which Linux takes source ports, so that a stopped node finds its port free.
-PORTS: Final = range(20_000, 32_000)
 START_TIMEOUT_S: Final = 90
 STOP_TIMEOUT_S: Final = 30
 PROBE_TIMEOUT_S: Final = 5
@@ -209,32 +205,6 @@ def brokers_answering(host: str, port: int, timeout_s: float = PROBE_TIMEOUT_S) 
         return 0
     count: int = METADATA_ANSWER_HEAD.unpack(head)[2]
     return count
-
-
-def _all_ports() -> Iterator[int]:
-    """Again and again, in an order that is made when the first is needed."""
-    yield from cycle(random.sample(PORTS, len(PORTS)))
-
-
-_NEXT_PORT: Final = _all_ports()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on, and that no outgoing connection takes meanwhile.
-
-    None is given again before all the others were: whoever got one need not listen on it yet.
-    """
-    ports: list[int] = []
-    for port in islice(_NEXT_PORT, len(PORTS)):
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        ports.append(port)
-        if len(ports) == count:
-            break
-    return ports
 
 
 @dataclass(slots=True)

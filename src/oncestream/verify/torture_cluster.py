@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from oncestream.errors import BrokerFailed
-from oncestream.testing.apache_kafka import HOST, ApacheKafka, free_ports
+from oncestream.testing.apache_kafka import ApacheKafka
 from oncestream.testing.clock import random_jump_ms
 from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faults import freeze, thaw
 from oncestream.testing.faulty_broker import FaultyBroker
+from oncestream.testing.ports import HOST, free_ports
 from oncestream.verify.torture_plan import APACHE_ALONE_PACE, APACHE_PACE, EMBEDDED_PACE, Pace
 
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -13,13 +12,13 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from oncestream.broker.groups.classic_group import ClassicGroup
 from oncestream.broker.state_log import Producer
 from oncestream.wire.error_codes import ErrorCode
 from tests.broker.groups.kit import Waiting, World
+from tests.effort import effort
 
 GROUPS = st.sampled_from(["g", "h"])
 INSTANCES = st.sampled_from([None, None, "one", "two"])
@@ -280,13 +279,8 @@ class ConsumerHistory(RuleBasedStateMachine):
         assert {place for places in self.owned.values() for place in places} == places
 
 
+LONG = settings(max_examples=effort(100, soak=3_000), stateful_step_count=effort(40, soak=60))
 TestClassicHistory = ClassicHistory.TestCase
-TestClassicHistory.settings = settings(max_examples=40, stateful_step_count=40)
+TestClassicHistory.settings = LONG
 TestConsumerHistory = ConsumerHistory.TestCase
-TestConsumerHistory.settings = settings(max_examples=40, stateful_step_count=30)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("history", [ClassicHistory, ConsumerHistory])
-def test_many_long_histories(history: type[RuleBasedStateMachine]) -> None:
-    run_state_machine_as_test(history, settings=settings(max_examples=600, stateful_step_count=60))
+TestConsumerHistory.settings = LONG

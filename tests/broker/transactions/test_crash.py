@@ -15,6 +15,7 @@ from oncestream import Broker
 from tests.clients.confluent import Confluent as Admin
 from tests.clients.conftest import wait_until
 from tests.clients.transactional_producers import Confluent
+from tests.effort import effort
 
 PARTITIONS = 3
 RECORDS = 6
@@ -121,11 +122,6 @@ def run(folder: Path, rounds: int, durability: str, seconds_max: float) -> list[
 
 @pytest.mark.parametrize("durability", ["fsync", pytest.param("os", marks=pytest.mark.slow)])
 def test_transactions_stay_whole_when_the_broker_is_killed(tmp_path: Path, durability: str) -> None:
-    run(tmp_path, rounds=3, durability=durability, seconds_max=0.8)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_transactions_stay_whole_when_the_broker_is_killed_many_times(tmp_path: Path) -> None:
-    copiers = run(tmp_path, rounds=50, durability="fsync", seconds_max=2)
-    assert sum(len(copier.committed) for copier in copiers) > 500
+    rounds = effort(8, soak=300)
+    copiers = run(tmp_path, rounds, durability, seconds_max=1)
+    assert sum(len(copier.committed) for copier in copiers) > 2 * rounds

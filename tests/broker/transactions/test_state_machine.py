@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -40,6 +39,7 @@ from oncestream.wire.messages.txn_offset_commit import (
 )
 from oncestream.wire.schema import Message
 from tests.broker.transactions.world import PARTITIONS, TOPIC, World
+from tests.effort import effort
 
 NAMES = ["red", "green"]
 TIMEOUT_MS = 10_000
@@ -372,25 +372,17 @@ class OsMachine(Machine):
     durability = Durability.OS
 
 
-def examples(count: int, steps: int) -> settings:
-    return settings(
-        max_examples=count,
-        stateful_step_count=steps,
-        suppress_health_check=list(HealthCheck),
-        print_blob=True,
-    )
+LONG = settings(
+    max_examples=effort(40, soak=2_000),
+    stateful_step_count=effort(50, soak=80),
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
 
 
 def test_no_promise_is_broken_by_crashes_that_lose_what_was_not_flushed() -> None:
-    run_state_machine_as_test(Machine, settings=examples(20, 40))
+    run_state_machine_as_test(Machine, settings=LONG)
 
 
 def test_no_promise_is_broken_by_kills_of_a_broker_that_does_not_flush() -> None:
-    run_state_machine_as_test(OsMachine, settings=examples(20, 40))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("machine", [Machine, OsMachine])
-def test_no_promise_is_broken_in_a_long_run(machine: type[Machine]) -> None:
-    run_state_machine_as_test(machine, settings=examples(200, 80))
+    run_state_machine_as_test(OsMachine, settings=LONG)

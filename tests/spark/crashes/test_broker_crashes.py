@@ -11,7 +11,8 @@ import pytest
 
 from oncestream import Broker
 from oncestream.spark.batch import Step
-from oncestream.testing.apache_kafka import ApacheKafka, free_ports
+from oncestream.testing.apache_kafka import ApacheKafka
+from oncestream.testing.ports import free_ports
 from tests.spark.crashes.jobs import SMALL_BATCH
 from tests.spark.crashes.kit import Topics, check_small, run_small, small_world
 

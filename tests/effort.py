@@ -1,0 +1,17 @@
+"""How hard a test tries: `make test` samples, `make soak` goes the whole way.
+
+A number of examples or rounds comes from `effort`; a test that `make test` leaves out has the marker `soak`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final, TypeVar
+
+IS_SOAK: Final = os.environ.get("ONCESTREAM_SOAK") == "1"
+
+T = TypeVar("T")
+
+
+def effort(sample: T, soak: T) -> T:
+    return soak if IS_SOAK else sample
