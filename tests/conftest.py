@@ -89,6 +89,19 @@ def apache_kafka(java: None) -> Iterator[ApacheKafka]:
 
 
 @pytest.fixture(scope="session")
+def apache_of_three(java: None) -> Iterator[ApacheKafka]:
+    with ApacheKafka(nodes=3) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def three_nodes(apache_of_three: ApacheKafka) -> ApacheKafka:
+    """Three nodes of Apache Kafka, all of them up: a test may kill one. Mark the test `java`."""
+    apache_of_three.revive()
+    return apache_of_three
+
+
+@pytest.fixture(scope="session")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """One embedded broker for the whole run."""
     from oncestream import Broker
@@ -162,16 +175,23 @@ def scram_settings(user: str) -> dict[str, str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep all that needs Java on one worker of pytest-xdist: one Kafka, one JVM of tools."""
+    """Tests that share a cluster or a Spark session run on one worker of pytest-xdist."""
     for item in items:
-        if item.get_closest_marker("java"):
-            item.add_marker(pytest.mark.xdist_group("java"))
+        if item.get_closest_marker("java") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(_java_group(item)))
         if IS_SOAK:
             item.add_marker(pytest.mark.timeout(SOAK_TIMEOUT_S), append=False)
     if not IS_SOAK:
         left_out = [item for item in items if item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
+def _java_group(item: pytest.Item) -> str:
+    fixtures = getattr(item, "fixturenames", ())
+    if "three_nodes" in fixtures:
+        return "three-nodes"
+    return "java-spark" if "spark" in item.path.parts else "java"
 
 
 def pytest_collection_finish() -> None:

@@ -180,36 +180,37 @@ def test_a_broker_restarted_while_writing_and_reading_loses_and_doubles_nothing(
 
 @pytest.mark.slow
 @pytest.mark.java
-def test_a_leader_killed_in_the_middle_of_a_transaction_loses_and_doubles_nothing(java: None) -> None:
-    with ApacheKafka(nodes=3) as kafka:
-        cluster = Cluster(ClientSettings.of(kafka.bootstrap_servers))
-        create_topics(cluster, [NewTopic("t", 4, 3)])
-        places = [TopicPartition("t", each) for each in range(4)]
-        (state,) = describe_topics(cluster, ["t"])
-        transactions = Transactions(cluster, "tx", 60_000)
-        expected: list[str] = []
-        for number in range(4):
-            writer = Writer(
-                cluster,
-                producer=transactions.producer if number else transactions.start(),
-                transactional_id="tx",
-            )
-            transactions.add_partitions(places)
-            for start in range(0, 500, 50):
-                for here in places:
-                    values = numbered(500, f"{number}-{here.partition}-")[start : start + 50]
-                    expected += values
-                    writer.write(here, rows_of(values), batch_bytes_max=SMALL)
-                writer.flush()
-                if number == 1 and start == 250:
-                    kafka.kill(state.partitions[0].leader)
-            transactions.commit_offsets("g", {places[0]: Committed(number)})
-            transactions.commit()
-        found = confluent_read(kafka.bootstrap_servers, "t", range(4), len(expected))
-        assert sorted(found) == sorted(expected)
-        ends = list_offsets(cluster, dict.fromkeys(places, LATEST))
-        ranges = {here: (0, end) for here, end in ends.items() if end is not None}
-        mine = [value for _, batch in read_many(cluster, ranges) for value in values_in([batch])]
-        assert sorted(mine) == sorted(expected)
-        assert committed_offsets(cluster, "g", [places[0]]) == {places[0]: Committed(3)}
-        cluster.close()
+def test_a_leader_killed_in_the_middle_of_a_transaction_loses_and_doubles_nothing(
+    three_nodes: ApacheKafka,
+) -> None:
+    cluster = Cluster(ClientSettings.of(three_nodes.bootstrap_servers))
+    create_topics(cluster, [NewTopic("t", 4, 3)])
+    places = [TopicPartition("t", each) for each in range(4)]
+    (state,) = describe_topics(cluster, ["t"])
+    transactions = Transactions(cluster, "tx", 60_000)
+    expected: list[str] = []
+    for number in range(4):
+        writer = Writer(
+            cluster,
+            producer=transactions.producer if number else transactions.start(),
+            transactional_id="tx",
+        )
+        transactions.add_partitions(places)
+        for start in range(0, 500, 50):
+            for here in places:
+                values = numbered(500, f"{number}-{here.partition}-")[start : start + 50]
+                expected += values
+                writer.write(here, rows_of(values), batch_bytes_max=SMALL)
+            writer.flush()
+            if number == 1 and start == 250:
+                three_nodes.kill(state.partitions[0].leader)
+        transactions.commit_offsets("g", {places[0]: Committed(number)})
+        transactions.commit()
+    found = confluent_read(three_nodes.bootstrap_servers, "t", range(4), len(expected))
+    assert sorted(found) == sorted(expected)
+    ends = list_offsets(cluster, dict.fromkeys(places, LATEST))
+    ranges = {here: (0, end) for here, end in ends.items() if end is not None}
+    mine = [value for _, batch in read_many(cluster, ranges) for value in values_in([batch])]
+    assert sorted(mine) == sorted(expected)
+    assert committed_offsets(cluster, "g", [places[0]]) == {places[0]: Committed(3)}
+    cluster.close()

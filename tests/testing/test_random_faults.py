@@ -27,13 +27,13 @@ def test_on_apache_kafka(apache_kafka: ApacheKafka) -> None:
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_on_three_nodes_of_apache_kafka_one_of_which_is_killed(java: None) -> None:
-    with ApacheKafka(nodes=3) as kafka, FaultProxy(kafka.bootstrap_servers) as proxy:
+def test_on_three_nodes_of_apache_kafka_one_of_which_is_killed(three_nodes: ApacheKafka) -> None:
+    with FaultProxy(three_nodes.bootstrap_servers) as proxy:
         assert len(proxy.bootstrap_servers.split(",")) == 3
         doors = set(proxy.bootstrap_servers.split(","))
         told = producer(proxy.bootstrap_servers).list_topics(timeout=TIMEOUT_S)
         assert {f"{each.host}:{each.port}" for each in told.brokers.values()} == doors
-        kafka.kill(2)
+        three_nodes.kill(2)
         check_transactions(proxy, seed=4, transactions=8)
 
 

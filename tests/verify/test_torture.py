@@ -14,9 +14,10 @@ from oncestream.verify.torture_cluster import Apache, Embedded, Given, Victim
 from oncestream.verify.torture_plan import BROKER, EMBEDDED_PACE
 from oncestream.verify.torture_report import TortureReport
 from tests.cli.in_process import Cli
+from tests.effort import effort
 
 SEED = 7
-SEED_OF_EVERY_FAULT = 214  # at least twice within two minutes
+SEED_OF_EVERY_FAULT = 1661  # at least twice within 70 seconds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -25,8 +26,8 @@ def torture(victim: Victim, folder: Path, duration_s: float, seed: int = SEED) -
     return run_torture(victim, folder, seed=seed, duration_s=duration_s, spark=False)
 
 
-def test_the_embedded_broker_comes_through_two_minutes_of_every_fault(tmp_path: Path) -> None:
-    found = torture(Embedded(tmp_path), tmp_path, 120, SEED_OF_EVERY_FAULT)
+def test_the_embedded_broker_comes_through_every_fault(tmp_path: Path) -> None:
+    found = torture(Embedded(tmp_path), tmp_path, effort(70, soak=1_200), SEED_OF_EVERY_FAULT)
     assert found.ok, found.text()
     assert found.efforts.kills > 3
     assert found.efforts.freezes > 3
@@ -41,9 +42,9 @@ def test_the_embedded_broker_comes_through_two_minutes_of_every_fault(tmp_path: 
 
 @pytest.mark.java
 def test_apache_kafka_comes_through(tmp_path: Path) -> None:
-    found = torture(Apache(tmp_path, nodes=1), tmp_path, 30)
+    found = torture(Apache(tmp_path, nodes=1), tmp_path, effort(20, soak=600))
     assert found.ok, found.text()
-    assert found.audits["copiers"].inputs == found.audits["copiers"].outputs > 100
+    assert found.audits["copiers"].inputs == found.audits["copiers"].outputs > 50
 
 
 def test_a_broker_that_shows_open_transactions_is_caught_and_everything_is_kept(

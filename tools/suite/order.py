@@ -17,7 +17,7 @@ from xdist.scheduler import LoadGroupScheduling
 from xdist.workermanage import WorkerController
 
 # Longest first. `make test` prints the minutes of each group at its end.
-LONG_GROUPS: Final = ("java", "spark")
+LONG_GROUPS: Final = ("java", "spark", "three-nodes", "java-spark", "wheel")
 NEXT_MIN: Final = 2
 
 

@@ -118,6 +118,14 @@ class ApacheKafka:
         self._nodes[node].launch()
         self._nodes[node].wait_until_ready(brokers=1)
 
+    def revive(self) -> None:
+        """Restart every node that was killed and wait until each knows all of them."""
+        for node in self._nodes.values():
+            if node.process is None:
+                node.launch()
+        for node in self._nodes.values():
+            node.wait_until_ready(brokers=len(self._nodes))
+
     def pid(self, node: int) -> int:
         """Process id of a running node."""
         return self._nodes[node].running().pid

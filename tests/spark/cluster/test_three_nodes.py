@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +21,6 @@ pytestmark = pytest.mark.java
 admin: Any = typed_admin
 BATCHES = 4
 BATCH_ROWS = 3_000
-
-
-@pytest.fixture
-def three_nodes(java: None) -> Iterator[ApacheKafka]:
-    with ApacheKafka(nodes=3) as kafka:
-        yield kafka
 
 
 @pytest.mark.parametrize("driver_rows_max", [20_000, 0], ids=["driver", "tasks"])
