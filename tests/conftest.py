@@ -43,10 +43,23 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_N
 
 
 class Target(NamedTuple):
-    """A running single node that speaks the Kafka protocol."""
+    """A running cluster that speaks the Kafka protocol."""
 
     bootstrap_servers: str
-    data_folder: Path
+    folder: Path | None
+
+    @property
+    def data_folder(self) -> Path:
+        """Where its first node keeps the partitions; skips the test where they are out of reach."""
+        return self.folder or pytest.skip(f"{CANNOT_RUN_HERE}the files of a given cluster are out of reach")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--cluster",
+        metavar="HOST:PORT",
+        help="bootstrap servers that stand in for the node of Apache Kafka which tests share",
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -82,10 +95,14 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture(scope="session")
-def apache_kafka(java: None) -> Iterator[ApacheKafka]:
-    """One node of Apache Kafka for the whole run; mark the test `java`."""
+def apache_kafka(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """One node of Apache Kafka, or the cluster of `--cluster`, for the whole run; mark the test `java`."""
+    if given := request.config.getoption("--cluster"):
+        yield Target(given, None)
+        return
+    request.getfixturevalue("java")
     with ApacheKafka(settings=NO_RETENTION) as kafka:
-        yield kafka
+        yield Target(kafka.bootstrap_servers, kafka.data_folder(1))
 
 
 @pytest.fixture(scope="session")
@@ -114,10 +131,8 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 @pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.java)])
 def target(request: pytest.FixtureRequest) -> Target:
     """A test that takes this, or `bootstrap`, must pass on the embedded broker and on Apache Kafka."""
-    if request.param == "embedded":
-        return cast("Target", request.getfixturevalue("embedded"))
-    kafka = cast("ApacheKafka", request.getfixturevalue("apache_kafka"))
-    return Target(kafka.bootstrap_servers, kafka.data_folder(1))
+    name = "embedded" if request.param == "embedded" else "apache_kafka"
+    return cast("Target", request.getfixturevalue(name))
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,10 @@ from oncestream.client.cluster import Cluster
 from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.transactions import Producer as Unknown
-from oncestream.testing.apache_kafka import ApacheKafka
 from tests.cli.in_process import Cli
 from tests.client.kit import wait_until
 from tests.client.test_inspection import late_write, verify_transactions
+from tests.conftest import Target
 
 TIMEOUT_S = 60
 
@@ -91,9 +91,7 @@ def test_a_transaction_that_its_coordinator_knows_does_not_hang(
 
 
 @pytest.mark.java
-def test_a_hanging_transaction_is_found_and_aborted(
-    apache_kafka: ApacheKafka, tmp_path: Path, name: str
-) -> None:
+def test_a_hanging_transaction_is_found_and_aborted(apache_kafka: Target, tmp_path: Path, name: str) -> None:
     servers = apache_kafka.bootstrap_servers
     cli = Cli(tmp_path, servers)
     cli.ok("topic", "create", name)

@@ -27,7 +27,6 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.transactions import Producer
 from oncestream.client.writing import PRODUCE_VERSION_1, Writer
 from oncestream.errors import OncestreamError, ProducerFenced, UnknownTransaction, UnknownTransactionState
-from oncestream.testing.apache_kafka import ApacheKafka
 from tests.client.kit import (
     Driver,
     live_consumer,
@@ -39,6 +38,7 @@ from tests.client.kit import (
     wait_until,
     write,
 )
+from tests.conftest import Target
 from tests.java_tools import KafkaTools
 
 TOOL = "org.apache.kafka.tools.TransactionsCommand"
@@ -170,7 +170,7 @@ def test_an_old_epoch_aborts_nothing(cluster: Cluster, driver: Driver) -> None:
 
 @pytest.mark.java
 def test_hanging_transactions_are_those_that_kafkas_own_tool_finds(
-    apache_kafka: ApacheKafka, kafka_tool: KafkaTools
+    apache_kafka: Target, kafka_tool: KafkaTools
 ) -> None:
     """One of a producer that no coordinator knows, and one whose coordinator has ended it elsewhere."""
     servers = apache_kafka.bootstrap_servers

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from oncestream.testing import ApacheKafka, FaultProxy, TestBroker, random_rules
 from oncestream.testing.committed import committed_records
 from tests.client.kit import new_name
+from tests.conftest import Target
 from tests.effort import effort
 from tests.testing.kit import TIMEOUT_S, producer, send, transactional
 
@@ -20,7 +21,7 @@ def test_on_the_embedded_broker(broker: TestBroker, seed: int) -> None:
 
 
 @pytest.mark.java
-def test_on_apache_kafka(apache_kafka: ApacheKafka) -> None:
+def test_on_apache_kafka(apache_kafka: Target) -> None:
     with FaultProxy(apache_kafka.bootstrap_servers) as proxy:
         check_transactions(proxy, seed=3)
 
