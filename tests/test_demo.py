@@ -135,7 +135,6 @@ def test_rows_before_some_offsets_count_a_repeated_file_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_demo_loads_every_file_exactly_once_over_two_kills(tmp_path: Path) -> None:
     ended = subprocess.run(
         [

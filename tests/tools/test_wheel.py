@@ -63,7 +63,6 @@ def test_what_is_to_be_compiled_is(folder: Path) -> None:
     assert len(files) == len(modules) > 5
 
 
-@pytest.mark.timeout(900)
 def test_the_compiled_broker_passes_the_tests_of_its_sources(folder: Path) -> None:
     chosen = ("-m", "not slow and not java", "-p", "no:cacheprovider", *SUITES)
     told = run(folder, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", *chosen)

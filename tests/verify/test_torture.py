@@ -19,7 +19,7 @@ from tests.effort import effort
 SEED = 7
 SEED_OF_EVERY_FAULT = 1661  # at least twice within 70 seconds
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 
 def torture(victim: Victim, folder: Path, duration_s: float, seed: int = SEED) -> TortureReport:

@@ -9,7 +9,6 @@ import pytest
 from tests.spark.crashes.kit import Topics
 
 HERE = Path(__file__).parent
-TIMEOUT_S = 900  # a module's first test waits for several starts of Spark
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -17,7 +16,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
             if not item.get_closest_marker("java"):
                 item.add_marker(pytest.mark.xdist_group("spark"))
 
