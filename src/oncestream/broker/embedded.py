@@ -150,6 +150,7 @@ class Broker:
     async def _serve(
         self, settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[str], None]
     ) -> None:
+        """What the thread runs; a subclass may give it another disk or clock."""
         await run_broker(settings, stop, on_ready)
 
     # -- in a process of its own --------------------------------------------------------------
