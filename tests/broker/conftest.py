@@ -7,15 +7,16 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
 from oncestream import Broker
+from oncestream.broker.server import SWEEP_SECONDS
 from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faulty_broker import FaultyBroker
 from oncestream.testing.ports import free_ports
-from tests.broker.kit import Wire, create_topic
+from tests.broker.kit import BrokerInThread, Wire, create_topic
 
 Connect = Callable[[str], Wire]
 
@@ -23,7 +24,9 @@ Connect = Callable[[str], Wire]
 class StartBroker(Protocol):
     """Starts a broker on a folder of its own, which stops when the test ends."""
 
-    def __call__(self, *, data: Path | None = None, process: bool = False, **settings: object) -> Broker: ...
+    def __call__(
+        self, *, data: Path | None = None, process: bool = False, sweep_s: float = ..., **settings: Any
+    ) -> Broker: ...
 
 
 @pytest.fixture
@@ -31,9 +34,17 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
     numbers = itertools.count()
     with ExitStack() as stack:
 
-        def start(*, data: Path | None = None, process: bool = False, **settings: object) -> Broker:
+        def start(
+            *,
+            data: Path | None = None,
+            process: bool = False,
+            sweep_s: float = SWEEP_SECONDS,
+            **settings: Any,
+        ) -> Broker:
             folder = data or tmp_path / f"broker-{next(numbers)}"
-            return stack.enter_context(Broker(folder, process=process, **settings))
+            if process:
+                return stack.enter_context(Broker(folder, process=True, **settings))
+            return stack.enter_context(BrokerInThread(folder, sweep_s=sweep_s, **settings))
 
         yield start
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import select
@@ -9,11 +10,17 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self, TypeVar
+from typing import IO, Any, Final, Self, TypeVar
 
+from oncestream.broker.embedded import Broker
+from oncestream.broker.runner import run_broker
+from oncestream.broker.server import SWEEP_SECONDS
+from oncestream.broker.settings import BrokerSettings
 from oncestream.records.compression import Codec
 from oncestream.records.records import Record, build_batch, records_of
+from oncestream.storage.disk import REAL_DISK, Disk
 from oncestream.wire.api import response_header_version
 from oncestream.wire.codec import decode, encode
 from oncestream.wire.error_codes import ErrorCode
@@ -60,6 +67,22 @@ M = TypeVar("M", bound=Message)
 
 class ClosedByBrokerError(Exception):
     """The broker closed the connection."""
+
+
+class BrokerInThread(Broker):
+    """A broker in a thread of this process, with parts that are no settings."""
+
+    def __init__(
+        self, data: Path, *, disk: Disk = REAL_DISK, sweep_s: float = SWEEP_SECONDS, **settings: Any
+    ) -> None:
+        super().__init__(data, **settings)
+        self._disk = disk
+        self._sweep_s = sweep_s
+
+    async def _serve(
+        self, settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[str], None]
+    ) -> None:
+        await run_broker(settings, stop, on_ready, self._disk, sweep_s=self._sweep_s)
 
 
 class Wire:

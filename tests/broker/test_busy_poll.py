@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from oncestream.broker import server
 from oncestream.broker.busy_poll import ROW, BusyPoll, has_cores_to_spare
 from oncestream.broker.embedded import Broker
 from tests.broker.kit import Wire, metadata
@@ -97,25 +96,21 @@ def test_who_was_waited_for_in_vain_has_to_hurry_again(loop: Turns, client: Clie
 @pytest.mark.parametrize(
     ("limit", "spare"), [("max 100000", True), ("250000 100000", True), ("100000 100000", False), ("", True)]
 )
-def test_the_limit_of_a_container_counts(
-    limit: str, spare: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2, 3}, raising=False)
+def test_the_limit_of_a_container_counts(limit: str, spare: bool, tmp_path: Path) -> None:
     (tmp_path / "cpu.max").write_text(limit)
-    assert has_cores_to_spare(tmp_path / "cpu.max") == spare
+    assert has_cores_to_spare(tmp_path / "cpu.max", cores=4) == spare
 
 
-def test_with_one_core_there_is_none_to_spare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {3}, raising=False)
-    assert not has_cores_to_spare(NO_LIMIT)
+def test_with_one_core_there_is_none_to_spare() -> None:
+    assert not has_cores_to_spare(NO_LIMIT, cores=1)
 
 
-def test_in_a_thread_of_a_program_it_sleeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
-    monkeypatch.setattr(server, "BusyPoll", lambda _soon, window_us: made.append(window_us))
-    with Broker(tmp_path / "data", durability="os", busy_poll_us=WIDE_US):
-        pass
-    assert not made
+def test_in_a_thread_of_a_program_it_sleeps(tmp_path: Path) -> None:
+    others = set(threading.enumerate())
+    with Broker(tmp_path / "data", durability="os", busy_poll_us=WIDE_US) as broker:
+        (loop,) = (each for each in set(threading.enumerate()) - others if each.name == "oncestream-broker")
+        ask_a_row(broker)
+        assert spent_s(broker, loop.native_id) < SPENT_S
 
 
 def test_where_threads_flush_for_those_who_wait_it_sleeps(tmp_path: Path) -> None:
@@ -146,9 +141,9 @@ def ask_a_row(broker: Broker) -> None:
             metadata(wire, [])
 
 
-def spent_s(broker: Broker) -> float:
-    """Processor time of its loop in one window."""
-    schedstat = Path(f"/proc/{broker.pid}/task/{broker.pid}/schedstat")
+def spent_s(broker: Broker, thread: int | None = None) -> float:
+    """Processor time of its loop in one window; the loop runs in this thread of the process, or in the first."""
+    schedstat = Path(f"/proc/{broker.pid}/task/{thread or broker.pid}/schedstat")
     before = int(schedstat.read_text().split()[0])
     time.sleep(WIDE_US / 1e6)
     return (int(schedstat.read_text().split()[0]) - before) / 1e9

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from oncestream import Broker
-from oncestream.broker import runner
 from oncestream.broker.call import Call
 from oncestream.broker.clock import Clock
 from oncestream.broker.handlers import fetch, list_offsets, produce
@@ -38,6 +36,7 @@ from tests.broker.kit import (
     METADATA_VERSION,
     PRODUCE_VERSION,
     TIMEOUT_S,
+    BrokerInThread,
     Wire,
     batch,
     create_topic,
@@ -271,14 +270,9 @@ def test_deleting_the_topic_answers_those_who_wait(tmp_path: Path, way: Way) -> 
     run(tmp_path, scenario, way)
 
 
-def test_answers_keep_the_order_of_requests_although_the_first_waits_for_its_flush(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_keep_the_order_of_requests_although_the_first_waits_for_its_flush(tmp_path: Path) -> None:
     disk = GatedDisk()
-    monkeypatch.setattr(
-        runner, "Node", lambda settings, loop, clock, _disk: Node(settings, loop, clock, disk)
-    )
-    with Broker(tmp_path) as broker, Wire(broker.bootstrap_servers) as wire:
+    with BrokerInThread(tmp_path, disk=disk) as broker, Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, TOPIC)
         disk.shut()
         produced = wire.send(produce_request(TOPIC, batch(b"one")), PRODUCE_VERSION)

@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-import pytest
-
-from oncestream.broker import server
 from oncestream.broker.apis import APIS
 from oncestream.wire.api import ApiKey
 from oncestream.wire.messages.api_versions import ApiVersionsRequest
@@ -49,10 +46,8 @@ _FIRST_END: Final = 0x5EED_BEEF  # correlation id of the good request behind the
 def test_every_damaged_frame_ends_in_an_answer_or_a_closed_connection(
     start_broker: StartBroker,
     warnings_logged: Callable[[], list[str]],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "SWEEP_SECONDS", 0.05)
-    broker = start_broker(**SETTINGS)
+    broker = start_broker(sweep_s=0.05, **SETTINGS)
     with Wire(broker.bootstrap_servers) as wire:
         topics = [create_topic(wire, name, 3) for name in ("fuzz-a", "fuzz-b")]
         produce(wire, "fuzz-a", batch(b"before"))

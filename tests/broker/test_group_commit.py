@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from oncestream.broker import group_commit
 from oncestream.broker.clock import Clock
 from oncestream.broker.node import Node, Topic
 from oncestream.broker.settings import load_settings
@@ -84,12 +83,9 @@ def test_a_full_journal_is_settled_and_the_files_take_turns(tmp_path: Path) -> N
     run(tmp_path, scenario)
 
 
-def test_many_partitions_are_settled_before_too_many_files_are_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_commit, "UNSETTLED_MAX", 3)
-
+def test_many_partitions_are_settled_before_too_many_files_are_open(tmp_path: Path) -> None:
     async def scenario(node: Node, topic: Topic, disk: WatchedDisk) -> None:
+        node.commits.unsettled_max = 3
         await produce(topic, *range(PARTITIONS))
         await produce(topic, 0, 1, 2)
         await node.commits.drain()

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from oncestream import Broker
+from oncestream.broker.catalog import Catalog, set_group_configs
+from oncestream.broker.clock import REAL_CLOCK
+from oncestream.broker.groups.group_configs import GROUPS_MAX
+from oncestream.storage.folder import DataFolder
 from oncestream.wire.messages.alter_configs import (
     AlterableConfig as WholeConfig,
 )
@@ -125,15 +129,18 @@ def test_a_group_needs_a_name(wire: Wire) -> None:
     assert change(wire, "", (SESSION, SET, "50000")) == "INVALID_REQUEST"
 
 
-def test_not_any_number_of_groups_has_configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oncestream.broker.groups.group_configs.GROUPS_MAX", 2)
+def test_not_any_number_of_groups_has_configurations(tmp_path: Path) -> None:
+    groups = [f"group-{number}" for number in range(GROUPS_MAX - 2)]
+    folder = DataFolder.open(tmp_path, clock_ms=REAL_CLOCK.now_ms)
+    Catalog.open(folder).commit(set_group_configs(group, {SESSION: "50000"}) for group in groups)
+    folder.close()
     with Broker(tmp_path) as broker, Wire(broker.bootstrap_servers) as wire:
         told = [change(wire, group, (SESSION, SET, "50000")) for group in ("one", "two", "three")]
         assert told == ["NONE", "NONE", "INVALID_REQUEST"]
         assert change(wire, "two", (SESSION, SET, "51000")) == "NONE"
         assert change(wire, "one", (SESSION, DELETE, None)) == "NONE"
         assert change(wire, "three", (SESSION, SET, "50000")) == "NONE"
-        assert groups_with_configs(wire) == {"two", "three"}
+        assert groups_with_configs(wire) == {*groups, "two", "three"}
 
 
 def beat(wire: Wire, group: str, topic: str) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,16 +17,7 @@ from oncestream.broker.node import Node
 from oncestream.broker.partition import Partition
 from oncestream.broker.settings import load_settings
 from oncestream.records.records import records_of
-from oncestream.storage.compaction import CompactionJob
-from oncestream.storage.sync import SyncTicket
-from oncestream.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from tests.broker.conftest import Connect, StartBroker
-from tests.broker.kit import TIMEOUT_S, Wire, batch, create_topic, produce, wait_until
+from tests.broker.kit import TIMEOUT_S, batch
 
 START_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -124,36 +116,25 @@ def test_a_tombstone_goes_after_its_time(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_stop_waits_for_a_compaction_that_is_running(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started, may_run, order = threading.Event(), threading.Event(), list[str]()
-    real = CompactionJob.run
-
-    def gated(job: CompactionJob) -> None:
-        started.set()
-        assert may_run.wait(20)
-        real(job)
-        order.append("compacted")
-
-    monkeypatch.setattr(CompactionJob, "run", gated)
+def test_a_stop_waits_for_a_compaction_that_is_running(tmp_path: Path) -> None:
+    order: list[str] = []
 
     async def scenario(s: Setup) -> None:
+        threads = HeldThreads(lambda: order.append("compacted"))
+        s.node.loop.set_default_executor(threads)
         partition = s.topic(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
         for number in range(40):
             s.append(partition, b"key", b"%d" % number)
-        async with asyncio.timeout(20):
-            while not started.is_set():  # noqa: ASYNC110 - it is set in another thread
-                await asyncio.sleep(0.001)
+        await until(lambda: threads.were_asked)
         closing = asyncio.ensure_future(s.housekeeping.close())
         closing.add_done_callback(lambda _: order.append("closed"))
         for _ in range(20):
             await asyncio.sleep(0)
-        may_run.set()
+        threads.may_run.set()
         await closing
+        assert order == ["compacted", "closed"]
 
-    run(tmp_path, scenario, housekeeping_ms=10)
-    assert order == ["compacted", "closed"]
+    run(tmp_path, scenario, housekeeping_ms=10, durability="fsync")  # then flushes have threads of their own
 
 
 def test_checkpoints_are_written(tmp_path: Path) -> None:
@@ -183,31 +164,25 @@ def test_an_idle_producers_sequence_numbers_are_forgotten(tmp_path: Path) -> Non
 
 
 def test_a_round_that_fails_is_logged_and_the_next_one_comes(
-    start_broker: StartBroker,
-    connect: Connect,
-    warnings_logged: Callable[[], list[str]],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, warnings_logged: Callable[[], list[str]]
 ) -> None:
-    rounds = iter([RuntimeError("this round fails")])
-    real = Housekeeping.round
+    class FailsOnce(Housekeeping):
+        failures = 0
 
-    async def failing(self: Housekeeping) -> None:
-        for error in rounds:
-            raise error
-        await real(self)
+        async def round(self) -> None:
+            if not self.failures:
+                self.failures += 1
+                raise RuntimeError("this round fails")
+            await super().round()
 
-    monkeypatch.setattr(Housekeeping, "round", failing)
-    broker = start_broker(housekeeping_ms=10)
-    wire = connect(broker.bootstrap_servers)
-    topic = create_topic(wire, configs={"retention.ms": "1"}).name or ""
-    produce(wire, topic, batch(b"x", timestamp_ms=1))
-    wait_until(lambda: earliest(wire, topic) == 1)
+    async def scenario(s: Setup) -> None:
+        partition = s.topic(retention_ms="1")
+        s.append(partition, b"k", b"v")
+        s.clock.at_ms += HOUR_MS
+        await until(lambda: partition.log.start_offset == 1)
+
+    run(tmp_path, scenario, FailsOnce, housekeeping_ms=10)
     assert warnings_logged() == ["housekeeping failed; it goes on with the next round"]
-
-
-def earliest(wire: Wire, topic: str) -> int:
-    want = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-2)])
-    return wire.ask(ListOffsetsRequest(topics=[want]), 5, ListOffsetsResponse).topics[0].partitions[0].offset
 
 
 def keys(partition: Partition) -> list[bytes | None]:
@@ -225,36 +200,59 @@ def offsets(partition: Partition) -> list[int]:
 
 
 def test_a_topic_deleted_while_it_is_flushed_is_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    started, may_run = threading.Event(), threading.Event()
-    run_ticket = SyncTicket.run
-
-    def run_late(ticket: SyncTicket) -> None:
-        if threading.current_thread() is not threading.main_thread():  # the catalogue's is run at once
-            started.set()
-            assert may_run.wait(TIMEOUT_S)
-        run_ticket(ticket)
-
     async def scenario(s: Setup) -> None:
         s.append(s.topic(), b"key", b"value")
-        monkeypatch.setattr(SyncTicket, "run", run_late)
+        threads = HeldThreads()
+        s.node.loop.set_default_executor(threads)
         round_ = asyncio.create_task(s.housekeeping.round())
-        assert await asyncio.to_thread(started.wait, TIMEOUT_S)
+        await until(lambda: threads.were_asked)
         s.node.delete_topic(s.node.topics["events"])
-        may_run.set()
+        threads.may_run.set()
         await round_
 
     run(tmp_path, scenario)
     assert "failed" not in caplog.text
 
 
-def run(folder: Path, scenario: Callable[[Setup], Awaitable[None]], **flags: object) -> None:
+class HeldThreads(ThreadPoolExecutor):
+    """The loop's threads; what they are asked to do they begin when they may."""
+
+    def __init__(self, on_done: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.were_asked = False
+        self.may_run = threading.Event()
+        self._on_done = on_done
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        def held() -> Any:
+            assert self.may_run.wait(TIMEOUT_S)
+            result = fn(*args, **kwargs)
+            self._on_done()
+            return result
+
+        self.were_asked = True
+        return super().submit(held)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        while not condition():  # noqa: ASYNC110 - it changes in another task or thread
+            await asyncio.sleep(0.001)
+
+
+def run(
+    folder: Path,
+    scenario: Callable[[Setup], Awaitable[None]],
+    kind: type[Housekeeping] = Housekeeping,
+    **flags: object,
+) -> None:
     async def main() -> None:
         clock = TurnedClock()
         settings = load_settings(environment={}, flags={"durability": "os", **flags, "data": folder})
         node = Node(settings, asyncio.get_running_loop(), clock)
-        housekeeping = Housekeeping(node)
+        housekeeping = kind(node)
         try:
             await scenario(Setup(node, clock, housekeeping))
         finally:

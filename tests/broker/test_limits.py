@@ -10,10 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from oncestream import Broker
-from oncestream.broker import server
 from oncestream.broker.connection import UNRESERVED_BYTES_MAX
 from oncestream.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from oncestream.wire.messages.fetch import FetchResponse
@@ -41,13 +38,9 @@ from tests.broker.kit import (
 
 Warnings = Callable[[], list[str]]
 MIB = 1024 * 1024
+SWEEP_S = 0.02
 SOCKET_BUFFERS_MAX = 32 * MIB  # far above what Linux gives to both ends of a loopback connection
 MEMORY_GROWTH_MAX = 24 * MIB
-
-
-@pytest.fixture
-def quick_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "SWEEP_SECONDS", 0.02)
 
 
 def test_with_too_many_requests_waiting_a_connection_is_read_no_further(
@@ -121,9 +114,9 @@ def test_clients_that_never_read_their_fetches_cost_bounded_memory(
 
 
 def test_a_half_sent_frame_is_closed_after_the_stall_time(
-    start_broker: StartBroker, connect: Connect, quick_sweeps: None, warnings_logged: Warnings
+    start_broker: StartBroker, connect: Connect, warnings_logged: Warnings
 ) -> None:
-    broker = start_broker(stall_ms_max=100)
+    broker = start_broker(stall_ms_max=100, sweep_s=SWEEP_S)
     half, other = connect(broker.bootstrap_servers), connect(broker.bootstrap_servers)
     half.sock.sendall(frame_of(MetadataRequest(topics=[]), METADATA_VERSION)[:9])
     began = time.monotonic()
@@ -134,9 +127,9 @@ def test_a_half_sent_frame_is_closed_after_the_stall_time(
 
 
 def test_a_connection_waiting_for_a_long_poll_is_neither_idle_nor_stalled(
-    start_broker: StartBroker, connect: Connect, quick_sweeps: None
+    start_broker: StartBroker, connect: Connect
 ) -> None:
-    broker = start_broker(stall_ms_max=100, idle_ms_max=1_000)
+    broker = start_broker(stall_ms_max=100, idle_ms_max=1_000, sweep_s=SWEEP_S)
     wire = connect(broker.bootstrap_servers)
     topic = create_topic(wire).name or ""
     wire.send(fetch_request(topic, wait_ms=1_500), FETCH_VERSION)
@@ -144,9 +137,9 @@ def test_a_connection_waiting_for_a_long_poll_is_neither_idle_nor_stalled(
 
 
 def test_an_idle_connection_is_closed_without_a_warning(
-    start_broker: StartBroker, connect: Connect, quick_sweeps: None, warnings_logged: Warnings
+    start_broker: StartBroker, connect: Connect, warnings_logged: Warnings
 ) -> None:
-    broker = start_broker(idle_ms_max=1_000)
+    broker = start_broker(idle_ms_max=1_000, sweep_s=SWEEP_S)
     wire = connect(broker.bootstrap_servers)
     metadata(wire, [])
     began = time.monotonic()
@@ -226,9 +219,9 @@ def test_a_large_frame_waits_for_room_while_small_ones_pass(
 
 
 def test_one_who_holds_room_and_stalls_is_closed_and_the_next_gets_it(
-    start_broker: StartBroker, connect: Connect, quick_sweeps: None
+    start_broker: StartBroker, connect: Connect
 ) -> None:
-    broker = start_broker(in_flight_bytes_max=MIB, stall_ms_max=300)
+    broker = start_broker(in_flight_bytes_max=MIB, stall_ms_max=300, sweep_s=SWEEP_S)
     stalling, patient = connect(broker.bootstrap_servers), connect(broker.bootstrap_servers)
     topic = create_topic(patient).name or ""
     frame = frame_of(produce_request(topic, batch(b"x" * 700_000)), PRODUCE_VERSION)

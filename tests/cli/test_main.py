@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import oncestream
-from oncestream.cli.app import NOUNS
+from oncestream.cli.app import NOUNS, run
+from oncestream.cli.command import Call, command, noun
 from tests.cli.in_process import Cli
 from tests.cli.kit import TIMEOUT_S
 
@@ -39,8 +40,8 @@ def test_help_imports_no_command_and_nothing_heavy(arguments: list[str]) -> None
 def test_every_noun_is_in_the_help_and_has_help(nowhere: Cli) -> None:
     told = nowhere.ok("--help")
     assert [line.split()[0] for line in told.partition("Commands:\n")[2].splitlines()] == list(NOUNS)
-    for noun in NOUNS:
-        assert f"Usage: oncestream {noun}" in nowhere.ok(noun, "--help")
+    for name in NOUNS:
+        assert f"Usage: oncestream {name}" in nowhere.ok(name, "--help")
 
 
 def test_the_version(nowhere: Cli) -> None:
@@ -113,12 +114,20 @@ def test_the_shells_get_a_script(nowhere: Cli, shell: str) -> None:
 
 
 def test_what_nobody_thought_of_is_told_in_two_lines_too(
-    nowhere: Cli, monkeypatch: pytest.MonkeyPatch
+    nowhere: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*_: object) -> None:
+    app = noun("A command that fails.")
+
+    @command(app)
+    def fail(call: Call) -> None:
         raise KeyError("lost")
 
-    monkeypatch.setattr("oncestream.cli.topic.describe_topics", fail)
-    assert "this should not happen: KeyError: 'lost'" in nowhere.refused(1, "topic", "list")
+    for name, value in nowhere.environment.items():
+        monkeypatch.setenv(name, value)
+    assert run(app, ["fail"]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "error: this should not happen: KeyError: 'lost'"
+    assert told[1].startswith("what to do: ")
+    monkeypatch.setenv("ONCESTREAM_TRACEBACK", "1")
     with pytest.raises(KeyError):
-        nowhere("topic", "list", environment={"ONCESTREAM_TRACEBACK": "1"})
+        run(app, ["fail"])

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import closing
 
 import pyarrow as pa
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oncestream.client import retry
 from oncestream.client.acls import Acl, create_acls
 from oncestream.client.admin import delete_records
 from oncestream.client.cluster import Cluster
 from oncestream.client.lag import PartitionLag, _Count, group_lags, total_records
 from oncestream.client.offsets import LATEST, Committed, commit_offsets, list_offsets
 from oncestream.client.reading import read_range
+from oncestream.client.retry import Retry
 from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.writing import Writer
@@ -124,26 +124,26 @@ def test_a_partition_whose_topic_is_gone_is_left_out(cluster: Cluster) -> None:
     assert list(group_lags(cluster, group)) == [TopicPartition(kept, 0)]
 
 
-def test_a_topic_deleted_while_the_lag_is_counted_is_left_out(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_deleted_while_the_lag_is_counted_is_left_out(cluster: Cluster) -> None:
     kept, removed = new_topic(cluster), new_topic(cluster)
     group = new_name("group")
     commit_offsets(cluster, group, {TopicPartition(each, 0): Committed(0) for each in (kept, removed)})
-    metadata = cluster.metadata
     lists: list[set[str | None]] = []
 
-    def delete_after_the_first_list(topics: Iterable[str] | None) -> list[MetadataResponseTopic]:
-        told = metadata(topics)
-        if topics is None:
-            lists.append({topic.name for topic in told})
-            if len(lists) == 1:
-                remove_topic(cluster, removed)
-        return told
+    class DeletesAfterTheFirstList(Cluster):
+        def metadata(self, topics: Iterable[str] | None) -> list[MetadataResponseTopic]:
+            told = super().metadata(topics)
+            if topics is None:
+                lists.append({topic.name for topic in told})
+                if len(lists) == 1:
+                    remove_topic(cluster, removed)
+            return told
 
-    monkeypatch.setattr(cluster, "metadata", delete_after_the_first_list)
-    monkeypatch.setattr(retry, "UNKNOWN_TOPIC_S", 0.2)
-    assert list(group_lags(cluster, group)) == [TopicPartition(kept, 0)]
+        def retry(self) -> Retry:
+            return Retry(self.settings.api_timeout_ms / 1000, unknown_topic_s=0.2)
+
+    with closing(DeletesAfterTheFirstList(cluster.settings)) as deleting:
+        assert list(group_lags(deleting, group)) == [TopicPartition(kept, 0)]
     assert removed in lists[0]
 
 

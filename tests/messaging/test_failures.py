@@ -8,7 +8,6 @@ import pytest
 from confluent_kafka import KafkaException
 
 from oncestream.errors import NotAuthorized, RequestRefused
-from oncestream.messaging import failures
 from oncestream.messaging.failures import Faults, KafkaError
 
 PIECE_S = 0.2  # confluent-kafka's
@@ -57,9 +56,8 @@ def test_why_records_were_thrown_away_is_waited_for(faults: Faults) -> None:
     assert isinstance(faults.of(PURGED, "delivery", "pumps"), NotAuthorized)
 
 
-def test_it_is_not_waited_for_without_end(faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "FATAL_TOLD_S", 0.01)
-    faults.await_fatal(PURGED, Client().wait)
+def test_it_is_not_waited_for_without_end(faults: Faults) -> None:
+    faults.await_fatal(PURGED, Client().wait, timeout_s=0.01)
     assert isinstance(faults.of(PURGED, "delivery", "pumps"), RequestRefused)
 
 

@@ -6,14 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from typing import Any
 
 import pytest
 
+from oncestream.client.cluster import Cluster
+from oncestream.client.offsets import LATEST, list_offsets
+from oncestream.client.settings import ClientSettings
+from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import ClientMisused
-from oncestream.messaging import numbering
+from oncestream.messaging.numbering import Numbering
 from oncestream.messaging.producer import Producer
-from oncestream.messaging.record import NAME_HEADER, SEQUENCE_HEADER, Record
+from oncestream.messaging.record import NAME_HEADER, SEQUENCE_HEADER, Header, Record
+from oncestream.messaging.settings import Access
 from tests.client.kit import new_name
 from tests.messaging.kit import new_topic, read_all
 
@@ -32,8 +38,7 @@ def test_numbers_rise_in_each_partition_and_go_on_after_a_restart(bootstrap: str
     assert {record.header("own") for record in records} == {b"h"}
 
 
-def test_the_last_number_is_found_behind_the_records_of_others(embedded: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(numbering, "WINDOW", 10)
+def test_the_last_number_is_found_behind_the_records_of_others(embedded: Any) -> None:
     bootstrap, name = embedded.bootstrap_servers, new_name("producer")
     topic = new_topic(bootstrap)
     with Producer(bootstrap, name=name) as producer:
@@ -41,16 +46,13 @@ def test_the_last_number_is_found_behind_the_records_of_others(embedded: Any, mo
     with Producer(bootstrap) as other:
         for _ in range(200):
             other.send(topic, "of another")
-    with Producer(bootstrap, name=name) as again:
-        assert again.last_sequence(topic, 0) == 41
-        again.send(topic, "mine")
-    assert _numbers(read_all(bootstrap, topic, 202)[-1:]) == [42]
+    numbering = _numbering(bootstrap, name, window=10)
+    assert numbering.last(TopicPartition(topic, 0)) == 41
+    assert _sequence(numbering.headers(TopicPartition(topic, 0), None)) == 42
 
 
-def test_a_number_never_falls_where_the_log_tells_none(embedded: Any, monkeypatch: Any) -> None:
+def test_a_number_never_falls_where_the_log_tells_none(embedded: Any) -> None:
     """Too far back to be looked for, or deleted: a reader may know it still."""
-    monkeypatch.setattr(numbering, "WINDOW", 10)
-    monkeypatch.setattr(numbering, "SEARCH_MAX", 50)
     bootstrap, name = embedded.bootstrap_servers, new_name("producer")
     topic = new_topic(bootstrap)
     with Producer(bootstrap, name=name) as producer:
@@ -58,11 +60,10 @@ def test_a_number_never_falls_where_the_log_tells_none(embedded: Any, monkeypatc
     with Producer(bootstrap) as other:
         for _ in range(100):
             other.send(topic, "of another")
-    with Producer(bootstrap, name=name) as again:
-        assert again.last_sequence(topic, 0) is None
-        again.send(topic, "mine")
-    records = read_all(bootstrap, topic, 102)
-    assert _numbers(records[-1:]) > _numbers(records[:1])
+    numbering = _numbering(bootstrap, name, window=10, search_max=50)
+    assert numbering.last(TopicPartition(topic, 0)) is None
+    (first,) = _numbers(read_all(bootstrap, topic, 101)[:1])
+    assert _sequence(numbering.headers(TopicPartition(topic, 0), None)) > first
 
 
 def test_an_application_may_number_by_itself_but_only_upwards(embedded: Any) -> None:
@@ -102,13 +103,6 @@ def test_a_producer_that_is_killed_and_sends_again_loses_and_repeats_nothing(boo
 
 
 def read_all_of(bootstrap: str, topic: str) -> list[Record]:
-    from contextlib import closing
-
-    from oncestream.client.cluster import Cluster
-    from oncestream.client.offsets import LATEST, list_offsets
-    from oncestream.client.settings import ClientSettings
-    from oncestream.client.topic_partition import TopicPartition
-
     with closing(Cluster(ClientSettings.of(bootstrap))) as cluster:
         ends = list_offsets(cluster, {TopicPartition(topic, each): LATEST for each in range(2)})
     return read_all(bootstrap, topic, sum(end or 0 for end in ends.values()))
@@ -138,6 +132,15 @@ def _resender(bootstrap: str, topic: str, name: str, total: int, kill_after: int
                 break
         child.stdout.read()
     assert child.returncode == (0 if kill_after is None else -signal.SIGKILL)
+
+
+def _numbering(bootstrap: str, name: str, **limits: int) -> Numbering:
+    access = Access.of(bootstrap, {})
+    return Numbering(name, access, access.faults(), **limits)
+
+
+def _sequence(headers: list[Header]) -> int:
+    return int(dict(headers)[SEQUENCE_HEADER] or b"-1")
 
 
 def _numbers(records: list[Record]) -> list[int]:

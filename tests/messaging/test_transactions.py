@@ -19,7 +19,6 @@ from oncestream.errors import (
     ProducerFenced,
     RebalancedMeanwhile,
 )
-from oncestream.messaging import transactions
 from oncestream.messaging.consumer import Consumer
 from oncestream.messaging.producer import Producer
 from tests.client.kit import new_name
@@ -232,15 +231,12 @@ def test_a_commit_goes_through_although_the_broker_is_killed_meanwhile(tmp_path:
 
 
 @pytest.mark.slow
-def test_an_outcome_that_is_not_known_is_told_and_can_be_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_outcome_that_is_not_known_is_told_and_can_be_found_out(tmp_path: Path) -> None:
     broker = Broker(tmp_path, process=True).start()
     address = broker.bootstrap_servers
     producer = Producer(address, transactional_id="txn")
     with producer.transaction():
         producer.send("topic", "known")
-    monkeypatch.setattr(transactions, "TIMEOUT_S", 1.0)
     producer.begin()
     producer.send("topic", "unknown")
     producer.flush()

@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 import oncestream as once
 from oncestream.spark.batch import Outcome
 from oncestream.spark.options import OptionNames, Options
-from oncestream.spark.write import start
+from oncestream.spark.spread import DRIVER_ROWS_MAX
+from oncestream.spark.write import start_query
 from tests.spark.source_kit import log_ends
 
 if TYPE_CHECKING:
@@ -135,13 +136,20 @@ class Run:
     """A streaming pipeline that is run, as often as a test likes, over all there is."""
 
     def __init__(
-        self, bootstrap: str, folder: Path, topic: str | None, **options: Unpack[OptionNames]
+        self,
+        bootstrap: str,
+        folder: Path,
+        topic: str | None,
+        *,
+        driver_rows_max: int = DRIVER_ROWS_MAX,
+        **options: Unpack[OptionNames],
     ) -> None:
         self.name = new_name()
         self.outcomes: list[Outcome] = []
         self._bootstrap = bootstrap
         self._checkpoint = folder
         self._topic = topic
+        self._driver_rows_max = driver_rows_max
         self._options = options
 
     def over(self, df: DataFrame, **changes: Unpack[OptionNames]) -> list[Outcome]:
@@ -154,7 +162,9 @@ class Run:
         )
         options = replace(replace(given, **self._options), **changes)
         before = len(self.outcomes)
-        streaming, query = start(df, self.name, self._topic, options)
+        streaming, query = start_query(
+            df, self.name, self._topic, options, driver_rows_max=self._driver_rows_max
+        )
         try:
             streaming.awaitTermination()
         except Exception as error:

@@ -94,15 +94,15 @@ REASONS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("driver_rows_max", [20_000, 0], ids=["driver", "tasks"])
 def test_a_row_it_fails_on_is_one_dead_letter_with_the_input_as_it_was_and_where_it_came_from(
-    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_rows_max: int
+    spark: SparkSession, log: Log, tmp_path: Path, driver_rows_max: int
 ) -> None:
-    monkeypatch.setattr("oncestream.spark.spread.DRIVER_ROWS_MAX", driver_rows_max)
     source, sink = log.topic(1), log.topic(1)
     log.write(source, ["good"])
     log.write(source, [*REASONS, "type", "partition"], key="k", headers=[("trace", b"7")])
-    run = Run(log.bootstrap, tmp_path, sink)
+    run = Run(log.bootstrap, tmp_path, sink, driver_rows_max=driver_rows_max)
     (done,) = run.over(stream(spark, log.bootstrap, source).transform(once.each(_broken)))
     assert (done.rows, done.dead) == (1, 6)
+    assert (done.path == "driver") == bool(driver_rows_max)
     assert texts(log.bootstrap, sink) == ["GOOD"]
     letters = {record.text: record for record in dead_rows(log.bootstrap, sink)}
     assert {name: letters[name].header("error") for name in REASONS} == REASONS
@@ -166,12 +166,11 @@ def test_a_schema_cannot_have_the_columns_each_fills_itself() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("driver_rows_max", [20_000, 0], ids=["driver", "tasks"])
 def test_too_many_dead_letters_stop_the_pipeline_and_nothing_of_the_batch_is_committed(
-    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_rows_max: int
+    spark: SparkSession, log: Log, tmp_path: Path, driver_rows_max: int
 ) -> None:
-    monkeypatch.setattr("oncestream.spark.spread.DRIVER_ROWS_MAX", driver_rows_max)
     source, sink = log.topic(2), log.topic(2)
     log.write(source, ["one"], partition=0)
-    run = Run(log.bootstrap, tmp_path, sink, dead_letters_max=2)
+    run = Run(log.bootstrap, tmp_path, sink, driver_rows_max=driver_rows_max, dead_letters_max=2)
     run.over(stream(spark, log.bootstrap, source).transform(once.each(_broken)))
     log.write(source, ["two", "raises 1", "raises 2"], partition=0)
     log.write(source, ["three", "raises 3"], partition=1)

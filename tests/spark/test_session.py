@@ -37,17 +37,16 @@ def test_a_session_passes_its_own_check(spark: SparkSession) -> None:
 
 
 def test_tables_of_letters_are_made_ahead_where_a_query_needs_them(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", jvm_start.log.name)
     plain = spark.range(1).selectExpr("cast(id as string) as value")
     upper = plain.selectExpr("upper(value) as value")
     jvm_start.load_tables_ahead(upper).join()
     assert caplog.messages == []
-    monkeypatch.setattr(jvm_start, "CASE_TABLES", "no.such.Class")
-    jvm_start.load_tables_ahead(plain).join()
+    jvm_start.load_tables_ahead(plain, "no.such.Class").join()
     assert caplog.messages == []
-    jvm_start.load_tables_ahead(upper).join()
+    jvm_start.load_tables_ahead(upper, "no.such.Class").join()
     assert "Class.forName" in caplog.text
 
 

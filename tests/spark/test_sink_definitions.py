@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -96,13 +96,24 @@ def test_a_batch_needs_a_run_and_a_stream_takes_none(spark: SparkSession, embedd
         once.write(df, pipeline=new_name(), topic="nowhere", run="1")
 
 
-def test_an_unsafe_spark_session_is_refused(
-    spark: SparkSession, embedded_log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    conf = spark.sparkContext.getConf().set("spark.speculation", "true")
-    monkeypatch.setattr(spark.sparkContext, "getConf", lambda: conf)
+def test_an_unsafe_spark_session_is_refused(embedded_log: Log) -> None:
+    class Unsafe:
+        """Stands for a DataFrame, its session and the context: a process has one of those, which is safe."""
+
+        isStreaming = False  # noqa: N815
+        _jdf = None
+
+        @property
+        def sparkSession(self) -> Unsafe:  # noqa: N802
+            return self
+
+        sparkContext = sparkSession  # noqa: N815
+
+        def getConf(self) -> dict[str, str]:  # noqa: N802
+            return {"spark.speculation": "true"}
+
     with pytest.raises(UnsafeSparkSetting, match=r"spark\.speculation is true, which breaks exactly-once"):
-        load(rows(spark, [], "value string"), embedded_log.bootstrap, "nowhere")
+        load(cast("DataFrame", Unsafe()), embedded_log.bootstrap, "nowhere")
 
 
 def test_a_broker_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:

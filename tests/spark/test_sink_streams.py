@@ -215,29 +215,22 @@ def test_state_of_the_users_own_lives_on_over_batches(
     assert texts(embedded_log.bootstrap, sink) == ["a 2", "a 3", "b 1"]
 
 
-@pytest.fixture
-def only_tasks_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oncestream.spark.spread.DRIVER_ROWS_MAX", 0)
-
-
-@pytest.mark.usefixtures("only_tasks_write")
 def test_tasks_that_keep_partitions_write_without_a_shuffle(
     spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
     source, sink = _many_keys(log, partitions=4), log.topic(4)
     df = stream(spark, log.bootstrap, source, minPartitions="4")
-    (done,) = Run(log.bootstrap, tmp_path, sink).over(df)
+    (done,) = Run(log.bootstrap, tmp_path, sink, driver_rows_max=0).over(df)
     assert done.path == "tasks"
     assert _content(log, sink) == _content(log, source)
 
 
-@pytest.mark.usefixtures("only_tasks_write")
 def test_keys_that_meet_from_several_tasks_are_shuffled_and_keep_their_order(
     spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
     source, sink = _many_keys(log, partitions=4), log.topic(3)
     df = stream(spark, log.bootstrap, source).drop("partition")
-    (done,) = Run(log.bootstrap, tmp_path, sink, partition_by="key").over(df)
+    (done,) = Run(log.bootstrap, tmp_path, sink, driver_rows_max=0, partition_by="key").over(df)
     assert done.path == "tasks, shuffled"
     found = committed(log.bootstrap, sink)
     assert sorted(record.text for record in found) == texts(log.bootstrap, source)
@@ -245,7 +238,6 @@ def test_keys_that_meet_from_several_tasks_are_shuffled_and_keep_their_order(
     assert len(homes) == len({record.key for record in found}), "a key in two partitions"
 
 
-@pytest.mark.usefixtures("only_tasks_write")
 def test_tasks_that_write_to_one_partition_are_found_out_and_the_batch_is_shuffled(
     spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
@@ -253,7 +245,7 @@ def test_tasks_that_write_to_one_partition_are_found_out_and_the_batch_is_shuffl
     source, sink = _many_keys(log, partitions=4), log.topic(4)
     kept = stream(spark, log.bootstrap, source, minPartitions="4")
     df = kept.selectExpr("key", "value", "cast(offset % 4 as int) as partition")
-    (done,) = Run(log.bootstrap, tmp_path, sink).over(df)
+    (done,) = Run(log.bootstrap, tmp_path, sink, driver_rows_max=0).over(df)
     assert done.path == "tasks, shuffled"
     assert done.attempts == 2
     assert texts(log.bootstrap, sink) == texts(log.bootstrap, source)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from oncestream.records.compression import Codec
 from oncestream.records.records import Record, build_batch, records_of
@@ -44,13 +45,19 @@ class Store:
     """A data folder with one log, which can be stopped cleanly or killed, and started again."""
 
     def __init__(
-        self, path: Path, config: LogConfig, clock: Clock | None = None, disk: Disk = REAL_DISK
+        self,
+        path: Path,
+        config: LogConfig,
+        clock: Clock | None = None,
+        disk: Disk = REAL_DISK,
+        **options: Any,
     ) -> None:
         self.path = path
         self.config = config
         self.clock = clock or Clock()
         self.disk = disk
-        self.folder = DataFolder.open(path, clock_ms=self.clock, disk=disk)
+        self._options = options  # of `DataFolder.open`
+        self.folder = DataFolder.open(path, clock_ms=self.clock, disk=disk, **options)
         self.log: Log = self.folder.open_log("events", 0, TOPIC_ID, config)
 
     @property
@@ -60,7 +67,7 @@ class Store:
     def restart(self) -> Store:
         """A clean stop and start."""
         self.folder.close()
-        return Store(self.path, self.config, self.clock, self.disk)
+        return Store(self.path, self.config, self.clock, self.disk, **self._options)
 
     def killed(self) -> Path:
         """The files as kill -9 would leave them now, in a folder of their own."""
@@ -70,7 +77,7 @@ class Store:
 
     def reborn(self) -> Store:
         """Start after kill -9."""
-        return Store(self.killed(), self.config, self.clock, self.disk)
+        return Store(self.killed(), self.config, self.clock, self.disk, **self._options)
 
     def sync(self) -> None:
         ticket = self.log.unsynced()

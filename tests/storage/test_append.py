@@ -9,6 +9,7 @@ from oncestream.records.compression import Codec
 from oncestream.records.control import EndMarker, build_marker
 from oncestream.records.records import Record, build_batch
 from oncestream.storage.config import LogConfig
+from oncestream.storage.validation import check_records
 from oncestream.wire.error_codes import ErrorCode, KafkaError, RecordsRefused
 from tests.storage.kit import START_MS, Store, batch_of, records_in, values_in
 
@@ -139,11 +140,12 @@ def test_a_compacted_topic_refuses_records_without_a_key(tmp_path: Path, codec: 
     assert refused(store, batch_of([b"a", b"b"], keys=[b"k", None], codec=codec)) == ErrorCode.INVALID_RECORD
 
 
-def test_not_any_number_of_wrong_records_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oncestream.storage.validation.WRONG_RECORDS_MAX", 2)
-    store = open_with(tmp_path, LogConfig(cleanup_compact=True))
+def test_not_any_number_of_wrong_records_is_named() -> None:
+    batch = batch_of([b"a", b"b", b"c", b"d"], keys=[None, b"k", None, None])
     with pytest.raises(RecordsRefused) as caught:
-        store.log.append(batch_of([b"a", b"b", b"c", b"d"], keys=[None, b"k", None, None]))
+        check_records(
+            batch, parse_header(batch), LogConfig(cleanup_compact=True), START_MS, wrong_records_max=2
+        )
     assert [record.place for record in caught.value.records] == [0, 2]
 
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-import os
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from oncestream.records.batch import check_batch
+from oncestream.storage.disk import Disk
 from oncestream.wire.error_codes import KafkaError
 from tests.storage.compacting import COMPACT, compact, put, roll, survivors
 from tests.storage.kit import START_MS, Store, batch_of, read_bytes
@@ -250,9 +251,20 @@ def test_a_job_that_finds_no_room_for_all_keys_does_the_rest_later(store: Store)
     assert latest == {b"%d" % (number % 20): b"v%d" % number for number in range(40, 60)}
 
 
-def test_a_crash_at_any_moment_of_the_swap_loses_nothing(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_at_any_moment_of_the_swap_loses_nothing(tmp_path: Path) -> None:
+    class NotingDisk(Disk):
+        on_name: Callable[[], object] = staticmethod(lambda: None)  # one was changed or removed
+
+        def rename(self, path: Path, target: Path) -> None:
+            super().rename(path, target)
+            self.on_name()
+
+        def remove(self, path: Path) -> None:
+            super().remove(path)
+            self.on_name()
+
+    disk = NotingDisk()
+    store = Store(tmp_path / "data", COMPACT, disk=disk)
     for number in range(30):
         put(store, b"%d" % (number % 3), b"v%d" % number)
     roll(store)
@@ -262,20 +274,8 @@ def test_a_crash_at_any_moment_of_the_swap_loses_nothing(
     assert job is not None
     job.run()
     crashes = [store.killed()]
-    rename, unlink = os.replace, Path.unlink
-
-    def replace_and_kill(source: str, target: str) -> None:
-        rename(source, target)
-        crashes.append(store.killed())
-
-    def unlink_and_kill(path: Path, missing_ok: bool = False) -> None:
-        unlink(path, missing_ok)
-        crashes.append(store.killed())
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", replace_and_kill)
-        patched.setattr(Path, "unlink", unlink_and_kill)
-        store.log.finish_compaction(job)
+    disk.on_name = lambda: crashes.append(store.killed())
+    store.log.finish_compaction(job)
     assert len(crashes) > 10
     for crash in crashes:
         again = Store(crash, store.config, store.clock)

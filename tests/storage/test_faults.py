@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from oncestream.storage.config import LogConfig
+from oncestream.storage.disk import Disk
 from oncestream.testing.disk import DiskFaults, FaultyDisk
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from tests.storage.kit import Store, batch_of, read_bytes, values_in
+
+CONFIG = LogConfig(segment_bytes=1000)
 
 
 @pytest.fixture
@@ -17,7 +21,7 @@ def disk() -> FaultyDisk:
 
 @pytest.fixture
 def store(tmp_path: Path, disk: FaultyDisk) -> Store:
-    return Store(tmp_path / "data", LogConfig(segment_bytes=1000), disk=disk)
+    return Store(tmp_path / "data", CONFIG, disk=disk)
 
 
 def storage_error(store: Store, sequence: int) -> None:
@@ -137,21 +141,24 @@ def test_a_failed_log_leaves_no_marker_of_a_clean_stop(store: Store, disk: Fault
 
 
 def test_a_ticket_covers_what_was_written_before_it_ran_and_nothing_later(
-    store: Store, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
+    class AppendsMeanwhile(Disk):
+        on_sync: Callable[[], object] = staticmethod(lambda: None)
+
+        def sync(self, fd: int) -> None:
+            self.on_sync()
+            super().sync(fd)
+
+    disk = AppendsMeanwhile()
+    store = Store(tmp_path / "data", CONFIG, disk=disk)
     store.log.append(batch_of([b"a"]))
     ticket = store.log.unsynced()
     assert ticket is not None
     store.log.append(batch_of([b"b"]))
-    sync = disk.sync
-
-    def append_meanwhile(fd: int) -> None:
-        store.log.append(batch_of([b"c"]))
-        sync(fd)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(disk, "sync", append_meanwhile)
-        ticket.run()
+    disk.on_sync = lambda: store.log.append(batch_of([b"c"]))
+    ticket.run()
+    disk.on_sync = lambda: None
     store.log.synced(ticket)
     assert (store.log.synced_offset, store.log.end_offset) == (2, 3)
     store.sync()

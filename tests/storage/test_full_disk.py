@@ -61,22 +61,23 @@ def test_there_is_one_line_when_the_disk_is_full_and_one_when_it_has_room_again(
 
 @pytest.mark.parametrize("unmade", range(3), ids=["offset index", "time index", "log"])
 def test_a_segment_that_could_not_be_made_is_not_the_end_of_the_log_after_a_restart(
-    store: Store, disk: FaultyDisk, unmade: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, unmade: int
 ) -> None:
-    values = fill(store, 3)
     made: list[str | Path] = []
 
-    def make_file(path: str | Path) -> None:
-        if f"{3:020d}" in str(path) and ".snapshot" not in str(path):
-            if len(made) == unmade:
-                disk.set_faults(FULL)
-            made.append(path)
-        FaultyDisk.make_file(disk, path)
+    class FillsUp(FaultyDisk):
+        def make_file(self, path: str | Path) -> None:
+            if f"{3:020d}" in str(path) and ".snapshot" not in str(path) and len(made) <= unmade:
+                if len(made) == unmade:
+                    self.set_faults(FULL)
+                made.append(path)
+            super().make_file(path)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(disk, "make_file", make_file)
-        with pytest.raises(DiskFull):
-            store.log.append(batch_of([b"v" * 500]))
+    disk = FillsUp()
+    store = Store(tmp_path / "data", SMALL, disk=disk)
+    values = fill(store, 3)
+    with pytest.raises(DiskFull):
+        store.log.append(batch_of([b"v" * 500]))
     assert len(made) == unmade + 1
     disk.set_faults(DiskFaults())
     store.log.append(batch_of([b"fits"]))

@@ -9,11 +9,9 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncestream.storage import boot
 from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
@@ -44,7 +42,7 @@ class Machine:
 
     def _open(self, disk: PowerlessDisk) -> None:
         self._disk = disk
-        self._folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk)
+        self._folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk, boot_id=self._boot_id)
         self._logs = [self._folder.open_log("events", n, bytes([n]) * 16, CONFIG) for n in range(LOGS)]
         self._folder.journal.batch_bytes_max = LARGE
         self._folder.journal.start({bytes([n]) * 16 for n in range(LOGS)}, active=True)
@@ -132,7 +130,7 @@ class Machine:
 
     def _recover_in_part(self, disk: PowerlessDisk) -> None:
         """Somebody kills the broker while it opens its logs."""
-        folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk)
+        folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk, boot_id=self._boot_id)
         for number in range(self._chance.randrange(LOGS)):
             folder.open_log("events", number, bytes([number]) * 16, CONFIG)
         folder.abandon()
@@ -179,13 +177,11 @@ STEPS = [
 @given(st.randoms(use_true_random=True))
 def test_what_was_acknowledged_outlives_a_loss_of_power(chance: Random) -> None:
     root = Path(tempfile.mkdtemp())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boot, "BOOT_ID", root / "boot_id")
-        try:
-            machine = Machine(root, chance)
-            for step in chance.choices(STEPS, k=effort(100, soak=200)):
-                step(machine)
-            machine.lose_power()
-            machine.abandon()
-        finally:
-            shutil.rmtree(root, ignore_errors=True)
+    try:
+        machine = Machine(root, chance)
+        for step in chance.choices(STEPS, k=effort(100, soak=200)):
+            step(machine)
+        machine.lose_power()
+        machine.abandon()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)

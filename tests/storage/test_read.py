@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
 
 from oncestream.records.batch import parse_header
@@ -68,13 +71,23 @@ def test_a_slice_in_hand_outlives_the_segment_it_is_of(small: Store) -> None:
     assert b"".join(piece.read() for piece in pieces) == b"".join(stored)[:300]
 
 
-def test_the_number_of_open_files_is_bounded(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small.folder._pool, "_limit", 4)
-    stored = fill(small, 100)
-    assert len(list(small.log_folder.glob("*.log"))) > 10
+def test_the_number_of_open_files_is_bounded(small: Store, tmp_path: Path) -> None:
+    store = Store(tmp_path / "few", small.config, open_files_max=4)
+    stored = fill(store, 100)
+    store.sync()  # until then what was written is held open
+    assert len(list(store.log_folder.glob("*.log"))) > 10
     for offset in range(0, 300, 3):
-        assert read_bytes(small.log, offset) == b"".join(stored[offset // 3 :])
-    assert len(small.folder._pool._files) <= 4
+        assert read_bytes(store.log, offset) == b"".join(stored[offset // 3 :])
+    assert 0 < len(open_files(store.log_folder)) <= 4
+
+
+def open_files(folder: Path) -> list[Path]:
+    """Of this process."""
+    files = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # that of the listing itself
+            files.append(descriptor.readlink())
+    return [file for file in files if file.parent == folder]
 
 
 def test_batches_begin_with_the_one_that_holds_the_offset(small: Store) -> None:

@@ -68,13 +68,10 @@ def test_the_newest_record_of_a_stream_counts_until_it_is_erased(cluster: Cluste
     assert read_snapshot(cluster).find(first.path) is None
 
 
-def test_a_topic_that_somebody_else_has_filled_is_not_read_for_ever(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_that_somebody_else_has_filled_is_not_read_for_ever(cluster: Cluster) -> None:
     write_descriptor(cluster, a_descriptor(new_path()), read_snapshot(cluster))
-    monkeypatch.setattr(descriptor_log, "RECORDS_MAX", 0)
     with pytest.raises(TooManyStreams, match=descriptor_log.TOPIC):
-        read_snapshot(cluster)
+        read_snapshot(cluster, records_max=0)
 
 
 def test_who_writes_over_a_change_that_he_has_not_seen_is_told_and_the_change_stays(cluster: Cluster) -> None:

@@ -16,17 +16,18 @@ from oncestream.errors import (
     NoSuchStream,
     OncestreamError,
     PermissionsOff,
+    RequestRefused,
     StreamChanged,
     StreamExists,
     StreamHasTopics,
 )
-from oncestream.streams import lifecycle
 from oncestream.streams.attributes import AttributeNames, StreamAttributes
 from oncestream.streams.descriptor import State
 from oncestream.streams.descriptor_log import read_snapshot
 from oncestream.streams.names import StreamPath
 from oncestream.streams.stream import Stream, list_streams
 from oncestream.streams.topics import TopicInfo
+from oncestream.testing.proxy import FaultProxy
 from tests.streams.conftest import MakeStream
 from tests.streams.kit import TIMEOUT_S, consume, new_path, produce, soon
 
@@ -156,42 +157,35 @@ def test_topics_of_no_stream_are_taken_in_only_where_that_is_asked_for(
 
 
 def test_a_creation_that_broke_off_is_not_seen_and_is_finished_by_the_next(
-    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+    bootstrap: str, cluster: Cluster
 ) -> None:
     stream = Stream(new_path(), bootstrap)
-    with monkeypatch.context() as patched:
-        patched.setattr(lifecycle, "set_rules", _break_off)
-        with pytest.raises(HalfWay):
-            stream.create(ttl_s=60)
+    create_topics(cluster, [NewTopic(stream.path.topic("old"), 1)])
+    with pytest.raises(HalfWay):
+        stream.create(ttl_s=60, adopt=True, on_progress=_break_off)
     with pytest.raises(NoSuchStream):
         stream.info()
-    assert stream.create(ttl_s=70).attributes.ttl_s == 70
+    assert stream.create(ttl_s=70, adopt=True).attributes.ttl_s == 70
 
 
-def test_a_change_that_broke_off_is_finished_by_the_same_call_again(
-    make: MakeStream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_that_broke_off_is_finished_by_the_same_call_again(make: MakeStream, bootstrap: str) -> None:
     stream = make(ttl_s=60)
     stream.create_topic("warning")
-    with monkeypatch.context() as patched:
-        patched.setattr(lifecycle, "alter_topic_configs", _break_off)
-        with pytest.raises(HalfWay):
-            stream.edit(ttl_s=70)
+    with FaultProxy(bootstrap) as proxy:
+        proxy.fail_next("IncrementalAlterConfigs", "POLICY_VIOLATION")
+        with pytest.raises(RequestRefused, match="POLICY_VIOLATION"):
+            Stream(stream.path.text, proxy.bootstrap_servers).edit(ttl_s=70)
     assert stream.topic_info("warning").strays == {"retention.ms": "60000", "segment.ms": "6000"}
     stream.edit(ttl_s=70)
     assert topic_soon(stream, "warning", retention_ms="70000").strays == {}
 
 
-def test_a_deletion_that_broke_off_is_finished_by_the_next(
-    make: MakeStream, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deletion_that_broke_off_is_finished_by_the_next(make: MakeStream, cluster: Cluster) -> None:
     stream = make()
     stream.create_topic("warning")
     topics_soon(stream, ["warning"])
-    with monkeypatch.context() as patched:
-        patched.setattr(lifecycle, "set_rules", _break_off)
-        with pytest.raises(HalfWay):
-            stream.delete()
+    with pytest.raises(HalfWay):
+        stream.delete(on_progress=_break_off)
     assert read_snapshot(cluster).find(stream.path).state is State.DELETING  # type: ignore[union-attr]
     with pytest.raises(StreamExists, match="delete it again"):
         stream.create()
@@ -270,7 +264,7 @@ def test_a_change_that_cannot_be_changes_nothing(make: MakeStream) -> None:
     assert stream.info().revision == 1
 
 
-def _break_off(*_: object) -> None:
+def _break_off(done: int, count: int) -> None:
     raise HalfWay
 
 

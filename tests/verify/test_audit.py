@@ -21,11 +21,10 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.writing import Writer
 from oncestream.errors import AuditImpossible, BadKeyExpression
 from oncestream.spark import progress
-from oncestream.verify import buckets
 from oncestream.verify.audit import audit_topics
 from oncestream.verify.audit_compare import Comparison, Expected, Role
 from oncestream.verify.audit_report import AuditReport
-from oncestream.verify.buckets import Buckets, rows_of
+from oncestream.verify.buckets import ROWS_EACH, Buckets, rows_of
 from tests.client.kit import Driver, new_name, new_topic, numbered, write
 from tests.conftest import Target
 
@@ -284,9 +283,11 @@ def test_the_report_is_json_too(topics: Topics, cluster: Cluster) -> None:
 PLACES = [TopicPartition("in", 0), TopicPartition("out", 0)]
 
 
-def compared(work: Path, inputs: Iterable[int], outputs: Iterable[int], buckets_rows: int) -> Comparison:
+def compared(
+    work: Path, inputs: Iterable[int], outputs: Iterable[int], buckets_rows: int, waiting_bytes_max: int
+) -> Comparison:
     sides = [[b"%d" % each for each in side] for side in (inputs, outputs)]
-    spread = Buckets(work, buckets_rows)
+    spread = Buckets(work, buckets_rows, waiting_bytes_max)
     for place, (keys, role) in enumerate(zip(sides, (Role.REQUIRED, Role.OUTPUT), strict=True)):
         for start in range(0, len(keys), 7):
             part = keys[start : start + 7]
@@ -306,11 +307,9 @@ def compared(work: Path, inputs: Iterable[int], outputs: Iterable[int], buckets_
 def test_buckets_count_what_multisets_count(
     tmp_path_factory: pytest.TempPathFactory, inputs: list[int], outputs: list[int], count: int, spill: bool
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(buckets, "WAITING_BYTES_MAX", 100 if spill else 10**9)
-        work = tmp_path_factory.mktemp("buckets")
-        comparison = compared(work, inputs, outputs, (count - 1) * buckets.ROWS_EACH)
-        assert any(work.iterdir()) == (spill and len(inputs) + len(outputs) > 2)
+    work = tmp_path_factory.mktemp("buckets")
+    comparison = compared(work, inputs, outputs, (count - 1) * ROWS_EACH, 100 if spill else 10**9)
+    assert any(work.iterdir()) == (spill and len(inputs) + len(outputs) > 2)
     missing = sum(max(0, inputs.count(each) - outputs.count(each)) for each in set(inputs))
     duplicates = sum(max(0, outputs.count(each) - inputs.count(each)) for each in set(inputs))
     assert comparison.missing == missing
@@ -335,10 +334,7 @@ def test_both_halves_of_a_hash_tell_keys_apart() -> None:
 
 
 @pytest.mark.slow
-def test_a_million_records_with_one_gap_and_one_duplicate(
-    topics: Topics, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(buckets, "WAITING_BYTES_MAX", 8 * 1024 * 1024)
+def test_a_million_records_with_one_gap_and_one_duplicate(topics: Topics, cluster: Cluster) -> None:
     count = 1_000_000
     values = np.char.add("value-", np.arange(count).astype("U7")).astype("S13")
     wrong = values.copy()

@@ -52,12 +52,15 @@ class BusyPoll:
             self._row = 0
 
 
-def has_cores_to_spare(cpu_limit: Path = _CPU_LIMIT) -> bool:
+def has_cores_to_spare(cpu_limit: Path = _CPU_LIMIT, cores: int | None = None) -> bool:
     """Whether a client can run while the broker stays awake: not where both share the time of one core."""
     try:
         quota, period = cpu_limit.read_text().split()
         limit = float(quota) / float(period)
     except (OSError, ValueError):  # there is none
         limit = float("inf")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, limit) >= 2
+    return min(_cores() if cores is None else cores, limit) >= 2
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

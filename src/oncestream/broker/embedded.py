@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -135,7 +136,7 @@ class Broker:
 
         try:
             settings = replace(self.settings, busy_poll_us=0)  # the program would wait for the lock of Python
-            loop.run_until_complete(run_broker(settings, self._stop, on_ready))
+            loop.run_until_complete(self._serve(settings, self._stop, on_ready))
         except OncestreamError as error:
             self._failure = error
         except BaseException as error:
@@ -145,6 +146,12 @@ class Broker:
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
             ready.set()
+
+    async def _serve(
+        self, settings: BrokerSettings, stop: asyncio.Event, on_ready: Callable[[str], None]
+    ) -> None:
+        """What the thread runs; a subclass may give it another disk or clock."""
+        await run_broker(settings, stop, on_ready)
 
     # -- in a process of its own --------------------------------------------------------------
 

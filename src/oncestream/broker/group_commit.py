@@ -33,6 +33,7 @@ class GroupCommit:
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int, journal: Journal) -> None:
         self._loop = loop
         self._journal = journal
+        self.unsettled_max = UNSETTLED_MAX
         self._dirty: set[Partition] = set()
         self._running: set[Partition] = set()
         self._flushing = False  # the journal
@@ -127,7 +128,7 @@ class GroupCommit:
             for partition, end_offset in zip(partitions, flush.ends, strict=True):
                 partition.log.journaled(end_offset)
                 partition.on_synced()
-            if self._journal.is_full or len(self._unsettled) >= UNSETTLED_MAX:
+            if self._journal.is_full or len(self._unsettled) >= self.unsettled_max:
                 self.settle()
         if not self._scheduled:
             self._start()

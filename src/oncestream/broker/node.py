@@ -64,7 +64,12 @@ class Node:
     """The broker without its network: topics, partitions, producer ids."""
 
     def __init__(
-        self, settings: BrokerSettings, loop: asyncio.AbstractEventLoop, clock: Clock, disk: Disk = REAL_DISK
+        self,
+        settings: BrokerSettings,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        disk: Disk = REAL_DISK,
+        commits: GroupCommit | None = None,
     ) -> None:
         self.settings = settings
         self.loop = loop
@@ -82,7 +87,7 @@ class Node:
         self.folder = DataFolder.open(
             settings.data, clock_ms=clock.now_ms, disk=disk, open_files_max=settings.open_files_max
         )
-        self.commits = GroupCommit(loop, settings.sync_threads, self.folder.journal)
+        self.commits = commits or GroupCommit(loop, settings.sync_threads, self.folder.journal)
         self.flush_timeouts = FlushTimeouts(loop, clock)
         try:
             self.catalog = Catalog.open(self.folder)

@@ -11,7 +11,7 @@ from oncestream.broker.clock import REAL_CLOCK, Clock
 from oncestream.broker.housekeeping import Housekeeping
 from oncestream.broker.listeners import address_text, plan_listeners
 from oncestream.broker.node import Node
-from oncestream.broker.server import Server
+from oncestream.broker.server import SWEEP_SECONDS, Server
 from oncestream.broker.settings import BrokerSettings
 from oncestream.storage.disk import REAL_DISK, Disk
 
@@ -24,6 +24,7 @@ async def run_broker(
     on_ready: Callable[[str], None],
     disk: Disk = REAL_DISK,
     clock: Clock = REAL_CLOCK,
+    sweep_s: float = SWEEP_SECONDS,
 ) -> None:
     """Serves from the moment `on_ready` is called with its addresses until `stop` is set; then stops cleanly."""
     plans = plan_listeners(settings)
@@ -34,7 +35,7 @@ async def run_broker(
         tls = ServerTls(settings)
     node = Node(settings, asyncio.get_running_loop(), clock, disk)
     try:
-        server = Server(node, plans, tls)
+        server = Server(node, plans, tls, sweep_s)
     except BaseException:
         await node.close()
         raise

@@ -32,7 +32,9 @@ ACCEPT_PAUSE_SECONDS: Final = 1.0
 class Server:
     """Accepts clients on its listeners and hands their frames to the dispatcher."""
 
-    def __init__(self, node: Node, plans: Sequence[Plan], tls: ServerTls | None) -> None:
+    def __init__(
+        self, node: Node, plans: Sequence[Plan], tls: ServerTls | None, sweep_s: float = SWEEP_SECONDS
+    ) -> None:
         settings = node.settings
         self._node = node
         self._loop = node.loop
@@ -49,6 +51,7 @@ class Server:
         self._reserved_bytes = 0
         self._starved: deque[tuple[Connection, int]] = deque()
         self._tls = tls
+        self._sweep_s = sweep_s
         self.listeners: list[Listener] = []
         try:
             for plan in plans:
@@ -62,7 +65,7 @@ class Server:
             ensure_login_secret(node.catalog, node.clock.now_ms())
         for listener in self.listeners:
             self._listening(listener, True)
-        self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._sweeper = self._loop.call_later(self._sweep_s, self._sweep)
         node.address = self.listeners[0].address
         node.advertised_listeners = addresses_text(self.listeners)
 
@@ -205,4 +208,4 @@ class Server:
                     connection.close(f"no progress for {int(still_ms)} ms in the middle of a message")
             elif not connection.waiting and still_ms > settings.idle_ms_max:
                 connection.close(f"idle for {int(still_ms)} ms", quiet=True)
-        self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._sweeper = self._loop.call_later(self._sweep_s, self._sweep)

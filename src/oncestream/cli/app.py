@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -76,10 +77,10 @@ def _root(
     """Exactly-once event streams for Python and Spark."""
 
 
-def run() -> int:
+def run(commands: typer.Typer = app, arguments: Sequence[str] | None = None) -> int:
     """Runs the command that was typed; the exit code."""
     try:
-        return app(prog_name="oncestream", standalone_mode=False) or 0
+        return commands(arguments, prog_name="oncestream", standalone_mode=False) or 0
     except OncestreamError as error:
         return tell_error(error)
     except typer.TyperException as error:

@@ -28,11 +28,13 @@ class Retry:
         self,
         timeout_s: float,
         *,
+        unknown_topic_s: float = UNKNOWN_TOPIC_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.timeout_s = timeout_s
+        self._unknown_topic_s = unknown_topic_s
         self._clock, self._sleep, self._chance = clock, sleep, chance
         self._started_s = clock()
         self._pause_s = FIRST_PAUSE_S
@@ -67,7 +69,7 @@ class Retry:
             assert isinstance(error, KafkaError)
             return refusal(api, error)
         unknown = isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if unknown and self.elapsed_s > UNKNOWN_TOPIC_S:
+        if unknown and self.elapsed_s > self._unknown_topic_s:
             return gave_up(api, error, self.timeout_s)
         return None
 

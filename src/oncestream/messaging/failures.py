@@ -116,9 +116,11 @@ class Faults:
             self._fatal = error.args[0]
             return self.served(lambda: wait(0))
 
-    def await_fatal(self, error: Any, poll: Callable[[float], object]) -> None:
+    def await_fatal(
+        self, error: Any, poll: Callable[[float], object], timeout_s: float = FATAL_TOLD_S
+    ) -> None:
         """Where records were thrown away, or refused: librdkafka may tell that before it tells why."""
-        deadline = time.monotonic() + FATAL_TOLD_S
+        deadline = time.monotonic() + timeout_s
         while error.code() in FOLLOWS_FATAL and self._fatal is None and time.monotonic() < deadline:
             self.waited(poll, WAIT_S_MAX)
 

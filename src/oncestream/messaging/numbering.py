@@ -25,10 +25,20 @@ TIMEOUT_S: Final = 60.0
 class Numbering:
     """One producer's numbers, by partition."""
 
-    def __init__(self, name: str, access: Access, faults: Faults) -> None:
+    def __init__(
+        self,
+        name: str,
+        access: Access,
+        faults: Faults,
+        *,
+        window: int = WINDOW,
+        search_max: int = SEARCH_MAX,
+    ) -> None:
         self._name = name
         self._access = access
         self._faults = faults
+        self._window = window
+        self._search_max = search_max
         self._sent: dict[TopicPartition, int] = {}
 
     def headers(self, partition: TopicPartition, sequence: int | None) -> list[Header]:
@@ -68,8 +78,8 @@ class Numbering:
         ):
             place = confluent_kafka.TopicPartition(*partition)
             low, high = reader.get_watermark_offsets(place, timeout=TIMEOUT_S)
-            end, size = high, WINDOW
-            while end > max(low, high - SEARCH_MAX):
+            end, size = high, self._window
+            while end > max(low, high - self._search_max):
                 start = max(low, end - size)
                 found = self._highest(reader, partition, start, end)
                 if found is not None:

@@ -63,7 +63,7 @@ def start_jvm(conf: SparkConf) -> None:
     _ahead("load", partial(_load_for_session, SparkContext._jvm))
 
 
-def load_tables_ahead(df: DataFrame) -> Thread:
+def load_tables_ahead(df: DataFrame, tables: str = CASE_TABLES) -> Thread:
     """Makes the JVM build, while a query starts, what its first row would wait for; gives the thread at it."""
 
     def load() -> None:
@@ -71,7 +71,7 @@ def load_tables_ahead(df: DataFrame) -> Thread:
         plan = df._jdf.queryExecution().analyzed().toString()
         if is_in_process(context.master or "") and CASE_MAPPING.search(plan):
             assert context._jvm is not None
-            context._jvm.java.lang.Class.forName(CASE_TABLES)
+            context._jvm.java.lang.Class.forName(tables)
 
     return _ahead("tables", load)
 

@@ -15,11 +15,12 @@ from oncestream.spark.options import OptionNames, Options
 from oncestream.spark.query import Query
 from oncestream.spark.resends import RESENDS, has_numbers
 from oncestream.spark.session import session
-from oncestream.spark.write import start, without_repetitions
+from oncestream.spark.write import start_query, without_repetitions
 
 # A topic (or several, by commas), or a function that makes any other streaming DataFrame.
 Source = str | Callable[[SparkSession], DataFrame]
 Transform = Callable[..., DataFrame]
+Starter = Callable[[DataFrame, str, str | None, Options], tuple[StreamingQuery, Query]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Pipeline:
     sink: str | None
     options: Options
     read_options: Mapping[str, str]
+    starter: Starter = start_query
 
     def __call__(self, *inputs: DataFrame, **named: DataFrame) -> DataFrame:
         return self.transform(*inputs, **named)
@@ -67,7 +69,7 @@ class Pipeline:
             )
         if any(_tells_repetitions(df, options) for df in inputs.values()):
             options = replace(options, dedupe=None)
-        return start(output, self.name, self.sink, options)
+        return self.starter(output, self.name, self.sink, options)
 
     def _read(self, spark: SparkSession, name: str, source: Source, options: Options) -> DataFrame:
         if callable(source):

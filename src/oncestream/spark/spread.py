@@ -45,13 +45,14 @@ class Spread:
     dead_letters_max: int
     delivery: Delivery
     is_micro_batch: bool = True
+    driver_rows_max: int = DRIVER_ROWS_MAX
     shuffles: bool = False
     rows_out_per_in: float = 1.0
     path: str = ""
 
     def write(self, df: DataFrame, producer: Producer | None, rows_in: int | None) -> Report:
         """Writes every row and waits for the acknowledgements. `rows_in`: how many rows the batch reads, if known."""
-        few = rows_in is not None and rows_in * self.rows_out_per_in <= DRIVER_ROWS_MAX
+        few = rows_in is not None and rows_in * self.rows_out_per_in <= self.driver_rows_max
         collected = self._collected(df) if few else None
         report = self._in_tasks(df, producer) if collected is None else self._on_driver(collected, producer)
         if rows_in:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from oncestream.spark.session import check_session
 from oncestream.spark.shapes import TopicShapes
 from oncestream.spark.shipping import ship_package
 from oncestream.spark.sink import Delivery, Sink
-from oncestream.spark.spread import Spread
+from oncestream.spark.spread import DRIVER_ROWS_MAX, Spread
 from oncestream.streams.names import parse_topic
 from oncestream.streams.topics import topics_to_make
 
@@ -61,21 +62,29 @@ def write(
         raise BadPipeline(
             pipeline=pipeline, reason="run= is for batch DataFrames; a stream keeps its own progress"
         )
-    return start(df, pipeline, topic, Options(**options))[0]
+    return start_query(df, pipeline, topic, Options(**options))[0]
 
 
-def start(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> tuple[StreamingQuery, Query]:
+def start_query(
+    df: DataFrame,
+    pipeline: str,
+    topic: str | None,
+    options: Options,
+    *,
+    connect: Callable[[ClientSettings], Cluster] = Cluster,
+    driver_rows_max: int = DRIVER_ROWS_MAX,
+) -> tuple[StreamingQuery, Query]:
     """A streaming query, and what runs in it."""
     load_tables_ahead(df)
     sink = _sink(df, pipeline, topic, options)
     rows = sink_columns(without_repetitions(df, pipeline, options), sink)
-    cluster = Cluster(sink.settings)
+    cluster = connect(sink.settings)
     checkpoint = Checkpoint(df.sparkSession, _checkpoint_location(df, pipeline, options))
     query = Query(
         pipeline,
         cluster,
         checkpoint,
-        _deliver(cluster, sink, options, is_micro_batch=True),
+        _deliver(cluster, sink, options, is_micro_batch=True, driver_rows_max=driver_rows_max),
         sources_of(rows),
         options.on_outcome,
     )
@@ -150,10 +159,19 @@ def _sink(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> 
     )
 
 
-def _deliver(cluster: Cluster, sink: Sink, options: Options, *, is_micro_batch: bool) -> Deliver:
+def _deliver(
+    cluster: Cluster,
+    sink: Sink,
+    options: Options,
+    *,
+    is_micro_batch: bool,
+    driver_rows_max: int = DRIVER_ROWS_MAX,
+) -> Deliver:
     shapes = TopicShapes(cluster)
     delivery = options.promise(sink.pipeline)
-    spread = Spread(cluster, sink, shapes, options.dead_letters_max, delivery, is_micro_batch)
+    spread = Spread(
+        cluster, sink, shapes, options.dead_letters_max, delivery, is_micro_batch, driver_rows_max
+    )
     parts = Parts(cluster, sink, shapes, spread, options.dead_letters_max, options.step)
     match delivery:
         case Delivery.EXACTLY_ONCE:

@@ -19,10 +19,10 @@ BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 class BootMark:
     """A file that names the start of the machine under which the folder is in use."""
 
-    def __init__(self, folder: Path, disk: Disk) -> None:
+    def __init__(self, folder: Path, disk: Disk, boot_id: Path = BOOT_ID) -> None:
         self._path = folder / FILE_NAME
         self._disk = disk
-        self._then, self._now = _read(self._path), _read(BOOT_ID)
+        self._then, self._now = _read(self._path), _read(boot_id)
         # Not known on other systems than Linux, nor of a folder from before there was such a file: then not.
         self.is_another = bool(self._then and self._now and self._then != self._now)
 

@@ -26,6 +26,14 @@ class Disk:
     def make_folder(self, path: Path) -> None:
         path.mkdir()
 
+    def rename(self, path: Path, target: Path) -> None:
+        """In the place of what has the name, if anything has."""
+        os.replace(path, target)
+
+    def remove(self, path: Path) -> None:
+        """If it is there."""
+        path.unlink(missing_ok=True)
+
     def truncate(self, fd: int, size_bytes: int) -> None:
         os.ftruncate(fd, size_bytes)
 
@@ -54,9 +62,9 @@ class Disk:
         beside = path.with_name(path.name + ".tmp")
         try:
             self._write_file(beside, content, durable=durable)
-            os.replace(beside, path)
+            self.rename(beside, path)
         except OSError:
-            beside.unlink(missing_ok=True)  # on a full disk even that little is missed
+            self.remove(beside)  # on a full disk even that little is missed
             raise
         if durable:
             self.sync_folder(path.parent)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from oncestream.errors import DataFolderInUse, DataFolderUnusable
-from oncestream.storage.boot import BootMark
+from oncestream.storage.boot import BOOT_ID, BootMark
 from oncestream.storage.checkpoints import (
     CLEANER_OFFSETS,
     PARTITION_METADATA,
@@ -57,7 +57,13 @@ class DataFolder:
     """One broker's data. Made by `open`, which locks it; `close` leaves the marker of a clean stop."""
 
     def __init__(
-        self, path: Path, lock_fd: int, clock_ms: Callable[[], int], disk: Disk, open_files_max: int
+        self,
+        path: Path,
+        lock_fd: int,
+        clock_ms: Callable[[], int],
+        disk: Disk,
+        open_files_max: int,
+        boot_id: Path,
     ) -> None:
         self.path = path
         self.logs: dict[Partition, Log] = {}
@@ -71,7 +77,7 @@ class DataFolder:
         self._pool = FilePool(open_files_max)
         self._gone: set[Partition] = set()
         self._clean = (path / CLEAN_SHUTDOWN).exists()
-        self._boot = BootMark(path, disk)
+        self._boot = BootMark(path, disk, boot_id)
         self._lost_power = (
             not self._clean and self._boot.is_another and read_lines(path / RECOVERY_POINTS) is not None
         )
@@ -95,12 +101,13 @@ class DataFolder:
         clock_ms: Callable[[], int],
         disk: Disk = REAL_DISK,
         open_files_max: int = OPEN_FILES_MAX,
+        boot_id: Path = BOOT_ID,
     ) -> DataFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             lock_fd = _lock(path)
             try:
-                return cls(path, lock_fd, clock_ms, disk, open_files_max)
+                return cls(path, lock_fd, clock_ms, disk, open_files_max, boot_id)
             except BaseException:
                 os.close(lock_fd)
                 raise

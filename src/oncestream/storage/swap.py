@@ -6,7 +6,6 @@ a start finishes what follows here.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from oncestream.storage.compaction import CompactionJob
@@ -22,7 +21,7 @@ def swap_in(job: CompactionJob, segments: list[Segment], place: LogPlace) -> boo
         if [segments[number].base_offset for number in numbers] == group:
             segments[numbers[0] : numbers[-1] + 1] = [_swap(group, place)]
     for path in place.folder.glob(f"*{CLEANED}"):
-        path.unlink()
+        place.disk.remove(path)
     return job.error is None
 
 
@@ -31,16 +30,16 @@ def _swap(group: list[int], place: LogPlace) -> Segment:
     for suffix in reversed(SUFFIXES):
         cleaned = segment_path(folder, base_offset, suffix + CLEANED)
         if cleaned.exists():
-            os.replace(cleaned, segment_path(folder, base_offset, suffix + SWAP))
+            place.disk.rename(cleaned, segment_path(folder, base_offset, suffix + SWAP))
     place.disk.sync_folder(folder)
     for old in group:
         for suffix in SUFFIXES if old == base_offset else (*SUFFIXES, ".snapshot"):
             _remove(segment_path(folder, old, suffix), place)
-    rename_swapped(folder, base_offset)
+    rename_swapped(folder, base_offset, place.disk)
     place.disk.sync_folder(folder)
     return Segment(folder, base_offset, pool=place.pool, disk=place.disk, created_ms=place.clock_ms())
 
 
 def _remove(path: Path, place: LogPlace) -> None:
     place.pool.drop(str(path))
-    path.unlink(missing_ok=True)
+    place.disk.remove(path)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
+from oncestream.storage.disk import Disk
 from oncestream.storage.place import LogPlace
 from oncestream.storage.segment import SUFFIXES, Segment, segment_path
 
@@ -31,12 +31,12 @@ def tidy(place: LogPlace) -> None:
                 path.unlink()
 
 
-def rename_swapped(folder: Path, base_offset: int) -> None:
+def rename_swapped(folder: Path, base_offset: int, disk: Disk) -> None:
     """The last step of a swap: the names of the new files become plain, the log's last."""
     for suffix in reversed(SUFFIXES):
         path = segment_path(folder, base_offset, suffix + SWAP)
         if path.exists():
-            os.replace(path, segment_path(folder, base_offset, suffix))
+            disk.rename(path, segment_path(folder, base_offset, suffix))
 
 
 def offset_of(path: Path) -> int:
@@ -54,5 +54,5 @@ def _finish_swap(place: LogPlace, base_offset: int) -> None:
                 segment_path(folder, offset_of(path), suffix).unlink(missing_ok=True)
     for name in swapped.paths:
         place.pool.drop(name)
-    rename_swapped(folder, base_offset)
+    rename_swapped(folder, base_offset, place.disk)
     place.disk.sync_folder(folder)

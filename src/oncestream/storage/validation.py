@@ -62,7 +62,13 @@ def prepare(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: i
     return batch
 
 
-def check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def check_records(
+    batch: memoryview,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    wrong_records_max: int = WRONG_RECORDS_MAX,
+) -> None:
     """Refuses the batch for records without a key where the topic is compacted, and for times out of range."""
     code = ErrorCode.INVALID_RECORD
     wrong: list[WrongRecord] = []
@@ -72,7 +78,7 @@ def check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now
         elif not _may_have_time(record.timestamp, now_ms, config):
             code = ErrorCode.INVALID_TIMESTAMP
             wrong.append(WrongRecord(place, _out_of_range(record.timestamp, now_ms, config)))
-        if len(wrong) == WRONG_RECORDS_MAX:
+        if len(wrong) == wrong_records_max:
             break
     if wrong:
         first = wrong[0]

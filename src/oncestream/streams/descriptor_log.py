@@ -51,7 +51,7 @@ class Snapshot(NamedTuple):
         return None if value is None else decode(path, value)
 
 
-def read_snapshot(cluster: Cluster) -> Snapshot:
+def read_snapshot(cluster: Cluster, records_max: int = RECORDS_MAX) -> Snapshot:
     if not _exists(cluster):
         return Snapshot({}, 0)
     start, end = (
@@ -59,8 +59,8 @@ def read_snapshot(cluster: Cluster) -> Snapshot:
     )
     values: dict[str, bytes] = {}
     for count, record in enumerate(_records(cluster, start, end)):
-        if count >= RECORDS_MAX:
-            raise TooManyStreams(topic=TOPIC, limit=RECORDS_MAX)
+        if count >= records_max:
+            raise TooManyStreams(topic=TOPIC, limit=records_max)
         key = (record.key or b"").decode(errors="replace")
         if record.value is None:
             values.pop(key, None)

@@ -30,11 +30,12 @@ WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 class Buckets:
     """Up to 64 MiB wait to be written; a bucket holds about 500,000 rows of 37 bytes (up to 2,000 million rows)."""
 
-    def __init__(self, folder: Path, rows_expected: int) -> None:
+    def __init__(self, folder: Path, rows_expected: int, waiting_bytes_max: int = WAITING_BYTES_MAX) -> None:
         self._folder = folder
         self.count = min(BUCKETS_MAX, rows_expected // ROWS_EACH + 1)
         self._waiting: list[list[Rows]] = [[] for _ in range(self.count)]
         self._waiting_bytes = 0
+        self._waiting_bytes_max = waiting_bytes_max
 
     def add(self, rows: Rows) -> None:
         if self.count == 1:
@@ -46,7 +47,7 @@ class Buckets:
             for number in np.flatnonzero(np.diff(bounds)):
                 self._waiting[number].append(rows[order[bounds[number] : bounds[number + 1]]])
         self._waiting_bytes += rows.nbytes
-        if self._waiting_bytes > WAITING_BYTES_MAX:
+        if self._waiting_bytes > self._waiting_bytes_max:
             self._write()
 
     def __iter__(self) -> Iterator[Rows]:

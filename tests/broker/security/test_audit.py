@@ -175,13 +175,13 @@ def test_a_principal_can_only_make_the_trail_grow_so_fast(
     assert audit.RECORDS_AT_ONCE <= len(denied) < 2_000
 
 
-def test_no_decision_goes_uncounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "TRACKED_MAX", 50)
+def test_no_decision_goes_uncounted(tmp_path: Path) -> None:
     decisions = audit.RECORDS_AT_ONCE + 100
-    settings = BrokerSettings(data=tmp_path, authorization=True)
+    settings = BrokerSettings(data=tmp_path, authorization=True, audit=False)
 
     async def decide() -> None:
         node = Node(settings, asyncio.get_running_loop(), Clock())
+        node.audit = audit.Audit(node, tracked_max=50)
         call = Call(node, 0, 1, "test", "10.0.0.1:1")
         for number in range(decisions):
             assert not call.may(Operation.READ, ResourceType.TOPIC, f"guess-{number}")
@@ -200,13 +200,11 @@ def test_no_decision_goes_uncounted(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert {entry["event"] for entry in told} == {"access", "lost"}
 
 
-def test_what_was_counted_is_told_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "SWEEP_SECONDS", 0.02)
-    monkeypatch.setattr(audit, "DENIED_MS", 1)
-
+def test_what_was_counted_is_told_now_and_then(tmp_path: Path) -> None:
     async def scenario() -> None:
-        settings = BrokerSettings(data=tmp_path, authorization=True)
+        settings = BrokerSettings(data=tmp_path, authorization=True, audit=False)
         node = Node(settings, asyncio.get_running_loop(), Clock())
+        node.audit = audit.Audit(node, sweep_s=0.02, denied_ms=1)
         call = Call(node, 0, 1, "test", "10.0.0.1:1")
         for _ in range(5):
             assert not call.may(Operation.READ, ResourceType.TOPIC, "orders")

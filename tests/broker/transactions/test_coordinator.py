@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
 from oncestream.broker.settings import Durability
-from oncestream.broker.topic_names import OFFSETS_TOPIC
-from oncestream.broker.transactions import markers
+from oncestream.broker.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncestream.broker.transactions.ledger import Ledger
 from oncestream.broker.transactions.state import State, Transaction
 from oncestream.records.records import Record, build_batch
@@ -574,14 +572,20 @@ def test_a_coordinator_that_dies_after_the_decision_carries_it_out_when_it_is_ba
     client.produce(b"b", 1)
     client.commit_offset(7)
 
-    def write_but_never_tell(node: Any, marker: Any, partitions: Any, _then: Any) -> None:
-        if crash == "after the markers":
-            written(node, marker, partitions, lambda _: None)
+    ends = [partition.log.end_offset for partition in world.data_partitions]
+    refused_after_markers = 0
 
-    written = markers.write_everywhere
-    with mock.patch.object(markers, "write_everywhere", write_but_never_tell):
-        assert client.end(commit) is NONE
+    def is_full(path: str) -> bool:
+        nonlocal refused_after_markers
+        has_markers = ends != [partition.log.end_offset for partition in world.data_partitions]
+        refused_after_markers += has_markers
+        return has_markers if TRANSACTIONS_TOPIC in path else crash == "before the markers"
+
+    world.disk.is_full = is_full
+    assert client.end(commit) is NONE
     assert state_of(world).state.is_ending
+    assert bool(refused_after_markers) == (crash == "after the markers")
+    world.disk.is_full = None
     world.kill()
     world.flush_all()
     assert state_of(world).state is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import errno
 import heapq
 import itertools
+import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
-from unittest import mock
 
-from oncestream.broker import node as node_module
 from oncestream.broker.apis import APIS
 from oncestream.broker.call import Call
 from oncestream.broker.clock import Clock
+from oncestream.broker.group_commit import GroupCommit
 from oncestream.broker.later import Later
 from oncestream.broker.node import Node
 from oncestream.broker.partition import Partition
@@ -25,6 +26,7 @@ from oncestream.records.batch import HEADER_SIZE, parse_header
 from oncestream.records.control import marker_of
 from oncestream.records.records import records_of
 from oncestream.storage.disk import Disk
+from oncestream.testing.disk import path_of
 from oncestream.wire.schema import Message
 
 TOPIC = "t"
@@ -43,8 +45,19 @@ class HandClock(Clock):
         return self.ms
 
 
-class NoSyncDisk(Disk):
-    """The test decides what a crash loses; the machine's own disk need not be waited for."""
+class HandDisk(Disk):
+    """The test decides what a crash loses and where there is no room; the machine's own disk is not waited for."""
+
+    def __init__(self) -> None:
+        self.is_full: Callable[[str], bool] | None = None  # told the path of a file
+
+    def write(self, fd: int, data: memoryview | bytes | bytearray, position: int) -> int:
+        self._check_room(fd)
+        return super().write(fd, data, position)
+
+    def write_parts(self, fd: int, parts: Sequence[memoryview | bytes], position: int) -> int:
+        self._check_room(fd)
+        return super().write_parts(fd, parts, position)
 
     def sync(self, fd: int) -> None:
         pass
@@ -52,8 +65,12 @@ class NoSyncDisk(Disk):
     def sync_folder(self, folder: str | Path) -> None:
         pass
 
+    def _check_room(self, fd: int) -> None:
+        if self.is_full is not None and self.is_full(path_of(fd)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-@dataclass
+
+@dataclass(eq=False)
 class Alarm:
     due_ms: float
     callback: Callable[[], object]
@@ -106,6 +123,7 @@ class World:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.clock = HandClock()
+        self.disk = HandDisk()
         given: dict[str, Any] = {"transaction_partitions": 2, "offsets_partitions": 2, **settings}
         self._settings = BrokerSettings(data=folder, **given)
         self._start()
@@ -115,9 +133,9 @@ class World:
     def _start(self) -> None:
         self.loop = HandLoop(self.clock)
         self.commits = HandCommit()
-        with mock.patch.object(node_module, "GroupCommit", return_value=self.commits):
-            loop = cast("asyncio.AbstractEventLoop", self.loop)
-            self.node = Node(self._settings, loop, self.clock, NoSyncDisk())
+        loop = cast("asyncio.AbstractEventLoop", self.loop)
+        commits = cast("GroupCommit", self.commits)
+        self.node = Node(self._settings, loop, self.clock, self.disk, commits)
 
     # -- requests -----------------------------------------------------------------------------
 

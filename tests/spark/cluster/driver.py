@@ -8,14 +8,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import oncestream as once
 from oncestream.errors import OncestreamError
-from oncestream.spark import spread
+from oncestream.spark.write import start_query
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -56,7 +57,6 @@ class Work:
 
 def main(master: str, settings: dict[str, str]) -> None:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    spread.DRIVER_ROWS_MAX = 0  # type: ignore[misc]
     spark = once.session("tests of clusters", master=master, settings=settings)
     tell(event="up")
     for line in sys.stdin:
@@ -89,7 +89,7 @@ def run(spark: SparkSession, work: Work) -> None:
         partition_by=Hold(work.hold) if work.hold else "auto",
         on_outcome=lambda outcome: tell(event="outcome", **outcome._asdict()),
     )(lambda rows: transformed(rows, work))
-    pipeline.run(spark)
+    replace(pipeline, starter=partial(start_query, driver_rows_max=0)).run(spark)  # only tasks write
 
 
 def source(format: str) -> Callable[[SparkSession, Work], DataFrame]:  # noqa: A002

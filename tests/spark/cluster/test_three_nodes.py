@@ -25,13 +25,8 @@ BATCH_ROWS = 3_000
 
 @pytest.mark.parametrize("driver_rows_max", [20_000, 0], ids=["driver", "tasks"])
 def test_a_node_killed_in_the_middle_of_a_batch_costs_no_row(
-    spark: SparkSession,
-    three_nodes: ApacheKafka,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    driver_rows_max: int,
+    spark: SparkSession, three_nodes: ApacheKafka, tmp_path: Path, driver_rows_max: int
 ) -> None:
-    monkeypatch.setattr("oncestream.spark.spread.DRIVER_ROWS_MAX", driver_rows_max)
     servers = three_nodes.bootstrap_servers
     source, sink = new_name("in"), new_name("out")
     _replicated(servers, source, sink)
@@ -46,9 +41,10 @@ def test_a_node_killed_in_the_middle_of_a_batch_costs_no_row(
             three_nodes.kill(killed[0])
 
     rows = stream(spark, servers, source, maxOffsetsPerTrigger=str(BATCH_ROWS)).select("value", "partition")
-    outcomes = Run(servers, tmp_path, sink).over(rows, on_step=kill)
+    outcomes = Run(servers, tmp_path, sink, driver_rows_max=driver_rows_max).over(rows, on_step=kill)
     assert killed
     assert len(outcomes) >= BATCHES
+    assert {outcome.path == "driver" for outcome in outcomes} == {bool(driver_rows_max)}
     assert texts(servers, sink) == sorted(values)
 
 

@@ -11,14 +11,15 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import oncestream as once
 from oncestream.errors import OncestreamError
-from oncestream.spark import spread
 from oncestream.spark.batch import Outcome, Step
+from oncestream.spark.write import start_query
 from tests.spark.crashes.family import TAG_VARIABLE, send
 from tests.spark.crashes.jobs import Job, World, pipeline_of
 
@@ -61,7 +62,6 @@ class Run:
         self._lock = threading.Lock()
 
     def all(self) -> int:
-        spread.DRIVER_ROWS_MAX = DRIVER_ROWS_MAX  # type: ignore[misc]
         spark = once.session("crashes", master="local[2]")
         self._tell(event="up")
         with ThreadPoolExecutor(len(self._plan.jobs)) as pool:
@@ -71,7 +71,8 @@ class Run:
 
     def _one(self, spark: Any, job: Job) -> bool:
         plan = self._plan
-        pipeline = pipeline_of(World(plan.world), job, Path(plan.hold) if plan.hold else None)
+        made = pipeline_of(World(plan.world), job, Path(plan.hold) if plan.hold else None)
+        pipeline = replace(made, starter=partial(start_query, driver_rows_max=DRIVER_ROWS_MAX))
         try:
             pipeline.run(
                 spark,

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar, Unpack
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar, Unpack
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka import admin as typed_admin
 
+from oncestream.spark.pipeline import Starter
+from oncestream.spark.write import start_query
 from tests.spark.crashes.driver import Plan
 from tests.spark.crashes.family import TAG_VARIABLE, family, send
 from tests.spark.crashes.jobs import Job, World, expected, pipeline_of
@@ -187,12 +190,13 @@ def run_small(
     world: World,
     folder: Path,
     job: Job = Job.SMALL,
+    starter: Starter = start_query,
     **changes: Unpack[OptionNames],
 ) -> None:
     """Runs a job over what there is now, in this process; `folder` is its checkpoint."""
     base: OptionNames = {"bootstrap_servers": topics.bootstrap, "checkpoint": folder, "trigger": "once"}
     base.update(changes)
-    pipeline_of(world, job).run(spark, **base)
+    replace(pipeline_of(world, job), starter=starter).run(spark, **base)
 
 
 def check_small(topics: Topics, world: World, values: Iterable[str]) -> None:

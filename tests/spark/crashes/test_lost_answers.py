@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,7 @@ import pytest
 from oncestream.client.cluster import Cluster
 from oncestream.client.settings import ClientSettings
 from oncestream.spark.batch import Outcome, Step
+from oncestream.spark.write import start_query
 from oncestream.testing.network_faults import ALWAYS, NetworkFault
 from oncestream.testing.proxy import FaultProxy
 from oncestream.wire.api import ApiKey
@@ -30,34 +32,30 @@ API_TIMEOUT_MS: Final = 4_000
 
 
 @pytest.fixture
-def proxy(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
-    """Only the driver's own calls go through it; they do not wait long for an answer."""
-
-    class Through(Cluster):
-        def __init__(self, settings: ClientSettings) -> None:
-            through = ClientSettings.of(running.bootstrap_servers).bootstrap
-            super().__init__(
-                replace(
-                    settings,
-                    bootstrap=through,
-                    request_timeout_ms=REQUEST_TIMEOUT_MS,
-                    api_timeout_ms=API_TIMEOUT_MS,
-                )
-            )
-
+def proxy(bootstrap: str) -> Iterator[FaultProxy]:
     with FaultProxy(bootstrap) as running:
-        monkeypatch.setattr("oncestream.spark.write.Cluster", Through)
         yield running
 
 
 @pytest.fixture
 def run(
-    spark: SparkSession, topics: Topics, tmp_path: Path
+    spark: SparkSession, topics: Topics, tmp_path: Path, proxy: FaultProxy
 ) -> Callable[[Callable[[Step, int], None]], Outcome]:
     """Runs a pipeline of four batches and checks that all came out; answers what became of the troubled one.
 
-    It is given what to do at each step of the troubled batch, and in which attempt.
+    It is given what to do at each step of the troubled batch, and in which attempt. Only the driver's own calls
+    go through the proxy; they do not wait long for an answer.
     """
+
+    def through_proxy(settings: ClientSettings) -> Cluster:
+        return Cluster(
+            replace(
+                settings,
+                bootstrap=ClientSettings.of(proxy.bootstrap_servers).bootstrap,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                api_timeout_ms=API_TIMEOUT_MS,
+            )
+        )
 
     def run(trouble: Callable[[Step, int], None]) -> Outcome:
         world = small_world(topics, ROWS)
@@ -70,7 +68,10 @@ def run(
                 attempts += step is Step.BEGUN
                 trouble(step, attempts)
 
-        run_small(spark, topics, world, tmp_path, on_step=on_step, on_outcome=outcomes.append)
+        starter = partial(start_query, connect=through_proxy)
+        run_small(
+            spark, topics, world, tmp_path, starter=starter, on_step=on_step, on_outcome=outcomes.append
+        )
         check_small(topics, world, ROWS)
         return outcomes[TROUBLED]
 
@@ -81,19 +82,25 @@ Run = Callable[[Callable[[Step, int], None]], Outcome]
 
 
 def test_a_lost_request_to_commit_is_sent_again(proxy: FaultProxy, run: Run) -> None:
+    faults: list[NetworkFault] = []
+
     def trouble(step: Step, attempt: int) -> None:
         if step is Step.OFFSETS_ADDED:
-            proxy.cut_before(ApiKey.END_TXN)
+            faults.append(proxy.cut_before(ApiKey.END_TXN))
 
     assert run(trouble).attempts == 1
+    assert [fault.hits for fault in faults] == [1]
 
 
 def test_a_lost_answer_to_a_commit_is_asked_for_again(proxy: FaultProxy, run: Run) -> None:
+    faults: list[NetworkFault] = []
+
     def trouble(step: Step, attempt: int) -> None:
         if step is Step.OFFSETS_ADDED:
-            proxy.cut_after(ApiKey.END_TXN)
+            faults.append(proxy.cut_after(ApiKey.END_TXN))
 
     assert run(trouble).attempts == 1
+    assert [fault.hits for fault in faults] == [1]
 
 
 def test_a_commit_that_is_never_answered_is_found_in_the_progress(proxy: FaultProxy, run: Run) -> None:

@@ -83,14 +83,24 @@ class _Tally:
 class Audit:
     """Writes the audit topic, which is made with its first record."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(
+        self,
+        node: Node,
+        *,
+        tracked_max: int = TRACKED_MAX,
+        sweep_s: float = SWEEP_SECONDS,
+        denied_ms: int = DENIED_MS,
+    ) -> None:
         self._node = node
+        self._tracked_max = tracked_max
+        self._sweep_s = sweep_s
+        self._denied_ms = denied_ms
         self._tallies: OrderedDict[_Decision, _Tally] = OrderedDict()
         self._allowances: OrderedDict[Principal, _Allowance] = OrderedDict()
         self._pending: list[bytes] = []
         self._lost = 0  # decisions that were counted but never told
         self._writing = False
-        self._sweeper = node.loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._sweeper = node.loop.call_later(sweep_s, self._sweep)
 
     def decided(
         self, sender: Sender, operation: Operation, kind: ResourceType, name: str, allowed: bool
@@ -110,7 +120,7 @@ class Audit:
             tally.count = 1  # told with the next sweep, if there is room then
         else:
             self._tell(decision, tally, 1, now_ms)
-        if len(self._tallies) > TRACKED_MAX:
+        if len(self._tallies) > self._tracked_max:
             self._lost += self._tallies.popitem(last=False)[1].count
 
     def changed(
@@ -165,10 +175,10 @@ class Audit:
     # -- what is told when --------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        self._sweeper = self._node.loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._sweeper = self._node.loop.call_later(self._sweep_s, self._sweep)
         now_ms = self._node.clock.now_ms()
         for decision, tally in tuple(self._tallies.items()):
-            if now_ms - tally.told_ms < (ALLOWED_MS if decision.allowed else DENIED_MS):
+            if now_ms - tally.told_ms < (ALLOWED_MS if decision.allowed else self._denied_ms):
                 continue
             if not tally.count:
                 del self._tallies[decision]
