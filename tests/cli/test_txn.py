@@ -59,6 +59,7 @@ def test_an_open_transaction_is_listed_and_described(cli: Cli, name: str, open_t
         "waiting_groups": [name],
     }
     open_txn.abort_transaction(TIMEOUT_S)
+    cli.await_end_of_transactions(name)
     assert cli.json("txn", "describe", name)["open"] == []
 
 
