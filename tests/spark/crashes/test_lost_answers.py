@@ -81,19 +81,25 @@ Run = Callable[[Callable[[Step, int], None]], Outcome]
 
 
 def test_a_lost_request_to_commit_is_sent_again(proxy: FaultProxy, run: Run) -> None:
+    lost: list[NetworkFault] = []
+
     def trouble(step: Step, attempt: int) -> None:
         if step is Step.OFFSETS_ADDED:
-            proxy.cut_before(ApiKey.END_TXN)
+            lost.append(proxy.cut_before(ApiKey.END_TXN))
 
     assert run(trouble).attempts == 1
+    assert [fault.hits for fault in lost] == [1]
 
 
 def test_a_lost_answer_to_a_commit_is_asked_for_again(proxy: FaultProxy, run: Run) -> None:
+    lost: list[NetworkFault] = []
+
     def trouble(step: Step, attempt: int) -> None:
         if step is Step.OFFSETS_ADDED:
-            proxy.cut_after(ApiKey.END_TXN)
+            lost.append(proxy.cut_after(ApiKey.END_TXN))
 
     assert run(trouble).attempts == 1
+    assert [fault.hits for fault in lost] == [1]
 
 
 def test_a_commit_that_is_never_answered_is_found_in_the_progress(proxy: FaultProxy, run: Run) -> None:
