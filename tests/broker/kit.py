@@ -18,6 +18,7 @@ from oncestream.broker.embedded import Broker
 from oncestream.broker.runner import run_broker
 from oncestream.broker.server import SWEEP_SECONDS
 from oncestream.broker.settings import BrokerSettings
+from oncestream.records.batch import parse_header
 from oncestream.records.compression import Codec
 from oncestream.records.records import Record, build_batch, records_of
 from oncestream.storage.disk import REAL_DISK, Disk
@@ -259,6 +260,14 @@ def batches_in(data: bytes) -> list[bytes]:
         found.append(data[:size])
         data = data[size:]
     return found
+
+
+def codecs_of(bootstrap: str, topic: str, partitions: int) -> set[Codec]:
+    """How the records of a topic are compressed where they are kept; markers are not."""
+    with Wire(bootstrap) as wire:
+        fetched = [fetch(wire, fetch_request(topic, partition=each)) for each in range(partitions)]
+    headers = [parse_header(one) for each in fetched for one in batches_in(bytes(each.records or b""))]
+    return {header.codec for header in headers if not header.is_control}
 
 
 def new_name() -> str:

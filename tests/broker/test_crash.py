@@ -15,6 +15,11 @@ import pytest
 from oncestream import Broker
 from oncestream.testing.ports import free_ports
 from oncestream.wire.error_codes import ErrorCode
+from oncestream.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.broker.kit import Wire, batch, create_topic, fetch, fetch_request, metadata, produce, values_of
 from tests.broker.numbered import LibrdkafkaProducer, NumberedProducer, PlainProducer
@@ -24,6 +29,7 @@ SEED: Final = int(os.environ.get("ONCESTREAM_CRASH_SEED", "20261115"))
 PARTITIONS: Final = 3
 TOPIC: Final = "numbers"
 CLEAN_MARKER: Final = ".kafka_cleanshutdown"
+TOPIC_RESOURCE: Final = 2
 
 
 @pytest.fixture
@@ -129,6 +135,7 @@ def test_topics_and_their_ids_and_configurations_survive_a_crash(broker: Broker)
         for topic in made:
             again = metadata(wire, [topic.name or ""])[0]
             assert (again.topic_id, len(again.partitions)) == (topic.topic_id, len(topic.partitions))
+            assert _retention_ms(wire, topic.name or "") == "-1"
 
 
 def _restart(broker: Broker, crash: bool) -> None:
@@ -137,6 +144,14 @@ def _restart(broker: Broker, crash: bool) -> None:
     else:
         broker.stop()
     broker.start()
+
+
+def _retention_ms(wire: Wire, topic: str) -> str | None:
+    resource = DescribeConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=["retention.ms"]
+    )
+    answer = wire.ask(DescribeConfigsRequest(resources=[resource]), 4, DescribeConfigsResponse)
+    return answer.results[0].configs[0].value
 
 
 def _new_producer_id(wire: Wire) -> int:

@@ -120,7 +120,7 @@ def test_what_cannot_be_settled_stays_in_the_journal_for_the_next_start(tmp_path
         node.commits.settle()
         await node.commits.drain()
         assert topic.partitions[0].log.failed is not None
-        with pytest.raises(KafkaError):
+        with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
             await produce(topic, 0)
         await produce(topic, 1)
         disk.failing = ""
@@ -147,7 +147,7 @@ def test_a_file_that_fails_while_it_is_flushed_twice_is_told_of_once(
         large = asyncio.create_task(produce(topic, 0, value=b"x" * journal.BATCH_BYTES_MAX))
         await asyncio.sleep(0)
         node.commits.settle()
-        with pytest.raises(KafkaError):
+        with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
             await large
         await node.commits.drain()
 

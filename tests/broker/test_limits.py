@@ -118,8 +118,8 @@ def test_a_half_sent_frame_is_closed_after_the_stall_time(
 ) -> None:
     broker = start_broker(stall_ms_max=100, sweep_s=SWEEP_S)
     half, other = connect(broker.bootstrap_servers), connect(broker.bootstrap_servers)
-    half.sock.sendall(frame_of(MetadataRequest(topics=[]), METADATA_VERSION)[:9])
     began = time.monotonic()
+    half.sock.sendall(frame_of(MetadataRequest(topics=[]), METADATA_VERSION)[:9])
     half.wait_closed()
     assert time.monotonic() - began >= 0.1
     assert metadata(other, []) == []
@@ -141,8 +141,8 @@ def test_an_idle_connection_is_closed_without_a_warning(
 ) -> None:
     broker = start_broker(idle_ms_max=1_000, sweep_s=SWEEP_S)
     wire = connect(broker.bootstrap_servers)
-    metadata(wire, [])
     began = time.monotonic()
+    metadata(wire, [])
     assert wire.wait_closed() == b""
     assert time.monotonic() - began >= 0.9
     assert warnings_logged() == []

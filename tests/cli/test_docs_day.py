@@ -51,4 +51,6 @@ def test_the_day_of_a_stream_administrator_goes_as_described(tmp_path: Path, com
     written = [
         file.read_bytes() for file in work.rglob("*") if file.is_file() and file.parent.name != "secrets"
     ]
+    assert secrets
+    assert all(secrets)
     assert not any(secret.encode() in content for secret in secrets for content in written)

@@ -171,10 +171,10 @@ def test_a_file_without_the_pipeline_says_what_it_holds(
     assert reason in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["upper", "n-strict"])
+@pytest.mark.parametrize(("name", "found"), [("upper", "n"), ("n-strict", "n-strict")])
 def test_a_pipeline_is_found_by_its_function_or_its_own_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, found: str
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "file.py").write_text(FILE.format(name="n", folder=tmp_path))
-    assert load_pipeline(f"{tmp_path}/file.py:{name}").name in ("n", "n-strict")
+    assert load_pipeline(f"{tmp_path}/file.py:{name}").name == found

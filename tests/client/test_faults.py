@@ -18,7 +18,7 @@ from oncestream.client.transactions import Transactions, idempotent_producer
 from oncestream.client.writing import Writer
 from oncestream.errors import BrokerUnreachable, CommitUnknown
 from oncestream.testing.apache_kafka import ApacheKafka
-from oncestream.testing.network_faults import ALWAYS
+from oncestream.testing.network_faults import ALWAYS, NetworkFault
 from oncestream.testing.ports import free_ports
 from oncestream.testing.proxy import FaultProxy
 from oncestream.wire.api import ApiKey
@@ -91,14 +91,16 @@ def test_a_write_whose_answer_is_lost_is_not_doubled(proxy: FaultProxy) -> None:
     topic = new_topic(cluster, 3)
     writer = Writer(cluster, producer=idempotent_producer(cluster), request_bytes_max=SMALL)
     places = [TopicPartition(topic, each) for each in range(3)]
+    cuts: list[NetworkFault] = []
     for start in range(0, 1000, 50):
         proxy.clear()
-        proxy.cut_after(ApiKey.PRODUCE)
+        cuts.append(proxy.cut_after(ApiKey.PRODUCE))
         for here in places:
             writer.write(
                 here, rows_of(numbered(1000, f"{here.partition}-")[start : start + 50]), batch_bytes_max=SMALL
             )
     told = writer.flush()
+    assert any(cut.hits for cut in cuts)
     assert [(each.first_offset, each.last_offset, each.rows) for each in told] == [(0, 999, 1000)] * 3
     for here in places:
         assert read_all(cluster, here) == numbered(1000, f"{here.partition}-")
@@ -116,18 +118,20 @@ def test_a_read_goes_on_after_its_connection_was_cut(proxy: FaultProxy) -> None:
         writer.write(here, rows_of(numbered(100)[start : start + 10]))
         writer.write(there, rows_of(numbered(100, "w")[start : start + 10]))
         writer.flush()
+    cuts: list[NetworkFault] = []
     found: list[str] = []
     for batch in read_range(cluster, here, 0, 100):
         proxy.clear()
-        proxy.cut_after(ApiKey.FETCH)
+        cuts.append(proxy.cut_after(ApiKey.FETCH))
         found += values_in([batch])
     assert found == numbered(100)
     both: dict[TopicPartition, list[str]] = {here: [], there: []}
     for partition, batch in read_many(cluster, {here: (0, 100), there: (0, 100)}):
         proxy.clear()
-        proxy.cut_after(ApiKey.FETCH)
+        cuts.append(proxy.cut_after(ApiKey.FETCH))
         both[partition] += values_in([batch])
     assert both == {here: numbered(100), there: numbered(100, "w")}
+    assert any(cut.hits for cut in cuts)
     cluster.close()
 
 
@@ -171,6 +175,7 @@ def test_a_broker_restarted_while_writing_and_reading_loses_and_doubles_nothing(
             if number == 3:
                 broker.kill()
                 broker = Broker(tmp_path, listen=listen, process=True).start()
+        assert number > 3, "it was restarted before the end"
         assert found == numbered(1000, "0-")
         small.close()
     finally:

@@ -71,9 +71,13 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("request.timeout.ms", "soon"), ("sasl.mechanism", "GSSAPI"), ("ssl.truststore.type", "JKS")],
+    ("name", "value", "reason"),
+    [
+        ("request.timeout.ms", "soon", "'soon' is not a whole number"),
+        ("sasl.mechanism", "GSSAPI", "'GSSAPI' is none of PLAIN"),
+        ("ssl.truststore.type", "JKS", "only PEM files are understood, not JKS"),
+    ],
 )
-def test_a_value_that_cannot_be_is_refused(name: str, value: str) -> None:
-    with pytest.raises(BadSetting):
+def test_a_value_that_cannot_be_is_refused(name: str, value: str, reason: str) -> None:
+    with pytest.raises(BadSetting, match=reason):
         ClientSettings.of("a:1", {name: value})

@@ -14,6 +14,7 @@ from oncestream.client.transactions import idempotent_producer
 from oncestream.client.writing import Writer, Written
 from oncestream.errors import RequestRefused, UnknownTopic
 from oncestream.records.compression import Codec
+from tests.broker.kit import codecs_of
 from tests.client.kit import confluent_read, new_topic, numbered, read_all, rows_of
 
 
@@ -24,6 +25,7 @@ def test_another_client_reads_what_was_written(cluster: Cluster, bootstrap: str,
     writer.write(here, rows_of(numbered(1000)))
     assert writer.flush() == [Written(here.topic, 0, 0, 999, 1000)]
     assert confluent_read(bootstrap, here.topic, [0], 1000) == numbered(1000)
+    assert codecs_of(bootstrap, here.topic, 1) == {codec}
 
 
 def test_keys_timestamps_and_headers_arrive(cluster: Cluster, bootstrap: str) -> None:

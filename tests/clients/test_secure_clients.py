@@ -257,5 +257,5 @@ def test_javas_tools_set_and_show_passwords(
     for mechanism in ("SCRAM-SHA-256", "PLAIN"):
         way = replace(access, user="carol", password="sea", mechanism=mechanism)
         assert by_ours(way, topic, ["one"])
-    with pytest.raises(RefusedClientError):
+    with pytest.raises(RefusedClientError, match="refused the login by SCRAM-SHA-512"):
         by_ours(replace(access, user="carol", password="sea"), topic, ["one"])

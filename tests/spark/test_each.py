@@ -86,6 +86,7 @@ def _half() -> Iterator[str]:
 REASONS = {
     "raises": "LookupError: not found",
     "half": "OSError: the rest is missing",
+    "type": "ArrowTypeError: Expected bytes, got a 'int' object",
     "column": "TypeError: no such columns: colour",
     "object": "TypeError: each() cannot make a row of object",
 }
@@ -98,7 +99,7 @@ def test_a_row_it_fails_on_is_one_dead_letter_with_the_input_as_it_was_and_where
 ) -> None:
     source, sink = log.topic(1), log.topic(1)
     log.write(source, ["good"])
-    log.write(source, [*REASONS, "type", "partition"], key="k", headers=[("trace", b"7")])
+    log.write(source, [*REASONS, "partition"], key="k", headers=[("trace", b"7")])
     run = Run(log.bootstrap, tmp_path, sink, driver_rows_max=driver_rows_max)
     (done,) = run.over(stream(spark, log.bootstrap, source).transform(once.each(_broken)))
     assert (done.rows, done.dead) == (1, 6)
@@ -106,9 +107,8 @@ def test_a_row_it_fails_on_is_one_dead_letter_with_the_input_as_it_was_and_where
     assert texts(log.bootstrap, sink) == ["GOOD"]
     letters = {record.text: record for record in dead_rows(log.bootstrap, sink)}
     assert {name: letters[name].header("error") for name in REASONS} == REASONS
-    assert "17" in letters["type"].header("error") or "int" in letters["type"].header("error")
     assert letters["partition"].header("error") == f"{sink!r} has no partition 99, only 0 to 0"
-    offsets = {name: offset for offset, name in enumerate(["good", *REASONS, "type", "partition"])}
+    offsets = {name: offset for offset, name in enumerate(["good", *REASONS, "partition"])}
     for name, letter in letters.items():
         assert letter.key == b"k"
         assert letter.header("pipeline") == run.name

@@ -25,10 +25,16 @@ def test_small_batches_without_keys_take_the_partitions_in_turn() -> None:
 
 
 def test_tasks_share_out_the_partitions_among_them() -> None:
-    shares = [Share(task, 3) for task in range(3)]
-    owned = [set(share.partitions_of(PARTITIONS)) for share in shares]
-    assert owned == [{0, 3}, {1}, {2}]
-    assert all(_partition_of_a_new_batch(share) in own for share, own in zip(shares, owned, strict=True))
+    assert [_partitions_of_new_batches(Share(task, 3)) for task in range(3)] == [{0, 3}, {1}, {2}]
+
+
+def test_a_task_beyond_the_last_partition_writes_to_one_of_another_task() -> None:
+    shares = [Share(task, 2 * PARTITIONS) for task in range(2 * PARTITIONS)]
+    assert [_partitions_of_new_batches(share) for share in shares] == [{0}, {1}, {2}, {3}] * 2
+
+
+def _partitions_of_new_batches(share: Share) -> set[int]:
+    return {_partition_of_a_new_batch(share) for _ in range(2 * PARTITIONS)}
 
 
 def _partition_of_a_new_batch(share: Share) -> int:

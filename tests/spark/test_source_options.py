@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from oncestream.errors import BadSetting, BadSourceOption, UnknownSourceOption
@@ -70,7 +72,7 @@ def test_topics_are_chosen_by_name_by_pattern_or_by_partition(
 def test_a_value_that_cannot_be_is_refused(option: str, value: str) -> None:
     base = {"kafka.bootstrap.servers": "h:1"}
     base |= {} if option in ("subscribepattern", "assign") else {"subscribe": "a"}
-    with pytest.raises(BadSourceOption):
+    with pytest.raises(BadSourceOption, match=rf"(?i)option {re.escape(option)} of the source"):
         stream_options(base | {option: value})
 
 
@@ -87,7 +89,7 @@ def test_a_lower_limit_above_the_upper_one_is_refused() -> None:
 
 def test_a_batch_neither_starts_at_latest_nor_ends_at_earliest() -> None:
     for option in ({"startingoffsets": "latest"}, {"endingoffsets": "earliest"}):
-        with pytest.raises(BadSourceOption):
+        with pytest.raises(BadSourceOption, match="it would be empty"):
             batch_options(BASE | option)
 
 

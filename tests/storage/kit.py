@@ -14,7 +14,7 @@ from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
-from oncestream.testing.disk import FaultyDisk
+from oncestream.testing.disk import FaultyDisk, path_of
 
 TOPIC_ID = bytes(range(16))
 START_MS = 1_700_000_000_000
@@ -30,11 +30,16 @@ class Clock:
 
 
 class NotingDisk(FaultyDisk):
-    """Remembers the names of the folders that were synced."""
+    """Remembers the names of the files and folders that were synced."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.files: list[str] = []
         self.folders: list[str] = []
+
+    def sync(self, fd: int) -> None:
+        self.files.append(Path(path_of(fd)).name)
+        super().sync(fd)
 
     def sync_folder(self, folder: str | Path) -> None:
         self.folders.append(Path(folder).name)

@@ -108,7 +108,9 @@ def test_a_broker_that_was_only_killed_loses_nothing_so_it_is_damage(
 def test_below_the_recovery_point_it_is_damage(killed: Path, boot_id: Path) -> None:
     damage(killed, 3)
     boot_id.write_text("second\n")
-    assert Store(killed, CONFIG, boot_id=boot_id).log.failed is not None
+    log = Store(killed, CONFIG, boot_id=boot_id).log
+    assert log.failed is not None
+    assert values_in(log) == VALUES[:3]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"0\n5\nevents 0 5\n"])
@@ -117,7 +119,9 @@ def test_without_recovery_points_it_is_damage(killed: Path, boot_id: Path, conte
     boot_id.write_text("second\n")
     path = killed / RECOVERY_POINTS
     path.unlink() if content is None else path.write_bytes(content)
-    assert Store(killed, CONFIG, boot_id=boot_id).log.failed is not None
+    log = Store(killed, CONFIG, boot_id=boot_id).log
+    assert log.failed is not None
+    assert values_in(log) == VALUES[:7]
 
 
 def test_a_folder_without_a_mark_and_a_system_without_boot_ids_are_not_another_start(

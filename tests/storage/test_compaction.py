@@ -118,7 +118,7 @@ def test_an_open_transaction_stops_compaction_before_it(store: Store) -> None:
         put(store, b"same", b"w%d" % number)
     roll(store)
     compact(store)
-    assert {offset for offset, _, _ in survivors(store.log)} >= set(range(10, 21))
+    assert [offset for offset, _, _ in survivors(store.log)] == list(range(9, 21))
 
 
 def test_aborted_records_go_and_do_not_shadow_committed_ones(store: Store) -> None:
@@ -231,7 +231,7 @@ def test_a_job_of_a_deleted_log_leaves_a_new_log_of_its_name_alone(store: Store)
     old.finish_compaction(job)
     assert survivors(store.log) == [(0, b"new", b"v")]
     assert survivors(store.reborn().log) == [(0, b"new", b"v")]
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
         old.append(batch_of([b"x"], keys=[b"k"]))
 
 
@@ -306,7 +306,7 @@ def test_a_job_runs_on_its_own_thread_while_the_owner_writes_reads_and_rolls(sto
     written = 400
     while worker.is_alive() or written < 450:
         put(store, b"%d" % (written % 10), b"v%d" % written)
-        read_bytes(store.log, written - 5)
+        assert read_bytes(store.log, written - 5).count(b"v%d" % written) == 1
         written += 1
     worker.join()
     store.log.finish_compaction(job)

@@ -9,7 +9,9 @@ from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import Disk
 from oncestream.testing.disk import DiskFaults, FaultyDisk
 from oncestream.wire.error_codes import ErrorCode, KafkaError
-from tests.storage.kit import Store, batch_of, read_bytes, values_in
+from tests.storage.kit import NotingDisk, Store, batch_of, read_bytes, values_in
+
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR.name
 
 CONFIG = LogConfig(segment_bytes=1000)
 
@@ -25,9 +27,8 @@ def store(tmp_path: Path, disk: FaultyDisk) -> Store:
 
 
 def storage_error(store: Store, sequence: int) -> None:
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(KafkaError, match=STORAGE_ERROR):
         store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=sequence))
-    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_short_writes_are_completed(store: Store, disk: FaultyDisk) -> None:
@@ -56,7 +57,7 @@ def test_a_disk_that_is_full_while_a_segment_rolls_can_go_on_later(store: Store,
         store.log.append(batch_of([b"v" * 50], producer_id=1, sequence=number))
     for room_bytes in range(0, 400, 13):
         disk.set_faults(DiskFaults(room_bytes=room_bytes))
-        with pytest.raises(KafkaError):
+        with pytest.raises(KafkaError, match=STORAGE_ERROR):
             store.log.append(batch_of([b"v" * 600], producer_id=1, sequence=6))
         assert store.log.end_offset == 6
     disk.set_faults(DiskFaults())
@@ -71,7 +72,7 @@ def test_a_write_that_cannot_be_undone_is_undone_before_the_next_one(store: Stor
     store.sync()
     torn = batch_of([b"torn" * 50], producer_id=1, sequence=1)
     disk.set_faults(DiskFaults(room_bytes=100, truncate_errors=True))
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match=STORAGE_ERROR):
         store.log.append(torn)
     disk.set_faults(DiskFaults(truncate_errors=True))
     storage_error(store, 1)
@@ -86,12 +87,12 @@ def test_a_write_that_cannot_be_undone_is_undone_before_the_next_one(store: Stor
 def test_a_segment_is_not_closed_with_half_a_batch_at_its_end(store: Store, disk: FaultyDisk) -> None:
     store.log.append(batch_of([b"v" * 50]))
     disk.set_faults(DiskFaults(room_bytes=100, truncate_errors=True))
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match=STORAGE_ERROR):
         store.log.append(batch_of([b"torn" * 50]))
     store.log.config = LogConfig(segment_bytes=1000, retention_ms=-1)
     store.clock.now_ms += store.config.roll_ms + 1
     disk.set_faults(DiskFaults(truncate_errors=True))
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match=STORAGE_ERROR):
         store.log.apply_retention(store.clock.now_ms)
     disk.set_faults(DiskFaults())
     store.log.apply_retention(store.clock.now_ms)
@@ -105,7 +106,7 @@ def test_a_log_that_is_closed_with_half_a_batch_at_its_end_is_not_closed_cleanly
 ) -> None:
     store.log.append(batch_of([b"v" * 50]))
     disk.set_faults(DiskFaults(room_bytes=100, truncate_errors=True))
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match=STORAGE_ERROR):
         store.log.append(batch_of([b"torn" * 50]))
     store.folder.close()
     again = Store(store.path, store.config)
@@ -117,11 +118,11 @@ def test_a_sync_error_fails_the_log_for_good(store: Store, disk: FaultyDisk) -> 
     store.sync()
     store.log.append(batch_of([b"lost"], producer_id=1, sequence=1))
     disk.set_faults(DiskFaults(sync_errors="*"))
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match=STORAGE_ERROR):
         store.sync()
     disk.set_faults(DiskFaults())
     assert store.log.synced_offset == 1
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match=STORAGE_ERROR):
         store.sync()
     assert store.log.synced_offset == 1
     storage_error(store, 2)
@@ -132,7 +133,7 @@ def test_a_sync_error_fails_the_log_for_good(store: Store, disk: FaultyDisk) -> 
 def test_a_failed_log_leaves_no_marker_of_a_clean_stop(store: Store, disk: FaultyDisk) -> None:
     store.log.append(batch_of([b"lost"]))
     disk.set_faults(DiskFaults(sync_errors="*"))
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match=STORAGE_ERROR):
         store.sync()
     disk.set_faults(DiskFaults())
     again = store.restart()
@@ -179,15 +180,18 @@ def test_a_ticket_does_not_cover_a_segment_that_began_after_it(store: Store) -> 
     assert store.log.synced_offset == store.log.end_offset
 
 
-def test_a_ticket_syncs_rolled_segments_and_their_indexes(store: Store, disk: FaultyDisk) -> None:
+def test_a_ticket_syncs_rolled_segments_and_their_indexes(tmp_path: Path) -> None:
+    disk = NotingDisk()
+    store = Store(tmp_path / "data", LogConfig(segment_bytes=1000, index_interval_bytes=200), disk=disk)
     store.sync()
     for _ in range(30):
         store.log.append(batch_of([b"v" * 100]))
-    before = disk.syncs
+    disk.files.clear()
     store.sync()
-    segments = len(list(store.log_folder.glob("*.log")))
-    assert segments > 3
-    assert disk.syncs - before >= segments
+    *rolled, live = sorted(path.stem for path in store.log_folder.glob("*.log"))
+    assert len(rolled) > 3
+    files = [f"{stem}{suffix}" for stem in rolled for suffix in (".log", ".index", ".timeindex")]
+    assert sorted(disk.files) == sorted([*files, f"{live}.log"])
     assert store.log.unsynced() is None
 
 

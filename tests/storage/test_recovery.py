@@ -205,7 +205,7 @@ def test_deleted_records_stay_deleted_after_kill(small: Store) -> None:
     small.log.delete_before(23)
     again = small.reborn()
     assert again.log.start_offset == 23
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match="OFFSET_OUT_OF_RANGE"):
         again.log.read(22, 1000, 40)
 
 

@@ -16,6 +16,7 @@ from tests.streams.conftest import MakeStream
 from tests.streams.kit import TIMEOUT_S, consume, produce, soon
 
 GROUP = "readers"
+DAY_S = 86_400
 
 
 @pytest.fixture
@@ -59,6 +60,7 @@ def test_a_cursor_tells_where_a_group_is_and_how_far_it_lags(stream: Stream) -> 
     assert places([cursor]) == [(group_of(stream), "warning", 0, 4)]
     assert (cursor.end, cursor.records, cursor.exact) == (10, 6, True)
     assert cursor.seconds is not None
+    assert cursor.seconds < DAY_S, "the age of the first that it has not read"
     assert stream.cursors(topic="alarm") == []
     assert stream.cursors(group="nobody") == []
     assert places(stream.cursors(group_of(stream), "warning", 0)) == places([cursor])

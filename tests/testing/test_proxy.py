@@ -374,6 +374,7 @@ def test_one_that_closes_while_clients_come_leaves_nothing_open(broker: TestBrok
             knocking = threading.Thread(target=knock, args=(proxy.bootstrap_servers,))
             knocking.start()
         knocking.join(TIMEOUT_S)
+        assert not knocking.is_alive()
 
 
 def test_clients_log_in_through_it(secured_embedded: Secured) -> None:

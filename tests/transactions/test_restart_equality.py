@@ -60,6 +60,7 @@ class Rolling:
         before = self.answers(leader_epochs=not hard)
         self.restart(hard=hard)
         after = self.answers(leader_epochs=not hard)
+        assert after.keys() == before.keys()
         for name, answer in before.items():
             assert after[name] == answer, name
 

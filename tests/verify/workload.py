@@ -55,7 +55,7 @@ def run_workload(
         thread.join(DEADLINE_S)
     done.set()
     reader.join(DEADLINE_S)
-    assert not reader.is_alive()
+    assert not any(thread.is_alive() for thread in (reader, *writers))
     if failures:
         raise failures[0]
     return History.of_folder(folder)

@@ -73,6 +73,7 @@ def test_uniform_moves_to_a_new_member_only_what_it_needs(members: int, partitio
     before = assign_uniform(subscribers(subscriptions), partitions)
     after = assign_uniform(subscribers(subscriptions | {"new": frozenset(TOPICS)}, before), partitions)
     assert all(places(after[member]) <= places(before[member]) for member in subscriptions)
+    assert len(places(after["new"])) == sum(partitions.values()) // (members + 1)
 
 
 @given(st.integers(1, 6), st.integers(1, 9))

@@ -204,14 +204,24 @@ def test_a_full_group_refuses_new_members_only(world: World) -> None:
     assert world.beat("a", 1).error_code == ErrorCode.NONE
 
 
-def test_the_assignor_most_members_ask_for_is_taken(world: World) -> None:
+@pytest.mark.parametrize(
+    ("asked_for", "loads"),
+    [
+        ([None, None, None], [2, 3, 3]),
+        (["range", None, None], [2, 2, 4]),
+        (["range", "uniform", "uniform"], [2, 3, 3]),
+        (["range", "range", "uniform"], [2, 2, 4]),
+    ],
+    ids=["none", "one", "most for uniform", "most for range"],
+)
+def test_the_assignor_most_members_ask_for_is_taken(
+    world: World, asked_for: list[str | None], loads: list[int]
+) -> None:
     world.make_topic("u", 4)
-    world.beat("a", 0, topics=["t", "u"], assignor="range")
-    world.beat("b", 0, topics=["t", "u"])
-    assert all(
-        set(target.values()) in ({frozenset({0, 1})}, {frozenset({2, 3})})
-        for target in world.group().target.values()
-    )
+    for member, assignor in zip("abc", asked_for, strict=True):
+        world.beat(member, 0, topics=["t", "u"], assignor=assignor)
+    targets = world.group().target.values()
+    assert sorted(sum(map(len, target.values())) for target in targets) == loads
 
 
 def test_members_commit_in_their_epoch_only(world: World) -> None:

@@ -263,7 +263,7 @@ def test_how_long_the_trail_is_kept_can_be_set(start_broker: StartBroker, folder
 
 def test_a_failed_log_in_is_recorded(start_broker: StartBroker, folder: Path, login: Login) -> None:
     address = start_broker(data=folder, **SETTINGS).bootstrap_servers
-    with Wire(address) as stranger, pytest.raises(LoginFailedError):
+    with Wire(address) as stranger, pytest.raises(LoginFailedError, match="wrong user name or password"):
         log_in(stranger, EVE, BAD_PASSWORD)
     admin = login(address, ADMIN)
     create_topic(admin)

@@ -39,6 +39,7 @@ from tests.broker.kit import (
 from tests.broker.security.kit import ALL_MECHANISMS, PASSWORD, USER, LoginFailedError, log_in
 
 BOTH = {(Mechanism.SCRAM_SHA_256, 8192), (Mechanism.SCRAM_SHA_512, 8192)}
+WRONG = "wrong user name or password"
 SALT = b"some salt of the client"
 
 
@@ -139,14 +140,14 @@ def test_a_changed_password_counts_at_once_for_new_connections_and_old_ones_stay
     log_in(first)
     assert alter(first, upsertion(USER, "new password", Mechanism.SCRAM_SHA_512, 8192)) == {USER: 0}
     for mechanism in ("SCRAM-SHA-512", "PLAIN"):
-        with pytest.raises(LoginFailedError):
+        with pytest.raises(LoginFailedError, match=WRONG):
             log_in(connect(bootstrap), mechanism=mechanism)
         log_in(connect(bootstrap), USER, "new password", mechanism)
     assert alter(first, ScramCredentialDeletion(name=USER, mechanism=2)) == {USER: 0}
     log_in(connect(bootstrap), mechanism="PLAIN")  # by the other password that is left
     assert alter(first, ScramCredentialDeletion(name=USER, mechanism=1)) == {USER: 0}
     for mechanism in ALL_MECHANISMS:
-        with pytest.raises(LoginFailedError):
+        with pytest.raises(LoginFailedError, match=WRONG):
             log_in(connect(bootstrap), mechanism=mechanism)
     assert metadata(first, []) == []
 

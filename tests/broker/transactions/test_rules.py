@@ -50,10 +50,35 @@ def init(txn: Transaction, expected: Producer | None = None, version: int = NEW)
         return error.code
 
 
-def test_every_state_has_its_legal_successors() -> None:
-    assert set(LEGAL) == set(State)
-    assert State.DEAD.label == "Dead"
-    assert State.PREPARE_EPOCH_FENCE.label == "PrepareEpochFence"
+# TransactionState.validPreviousStates of Apache Kafka.
+IDLE = {State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
+PREVIOUS = {
+    State.EMPTY: IDLE,
+    State.ONGOING: {State.ONGOING, *IDLE},
+    State.PREPARE_COMMIT: {State.ONGOING},
+    State.PREPARE_ABORT: {State.ONGOING, State.PREPARE_EPOCH_FENCE, *IDLE},
+    State.COMPLETE_COMMIT: {State.PREPARE_COMMIT},
+    State.COMPLETE_ABORT: {State.PREPARE_ABORT},
+    State.DEAD: IDLE,
+    State.PREPARE_EPOCH_FENCE: {State.ONGOING},
+}
+
+
+def test_every_state_comes_after_those_that_kafka_allows_and_no_others() -> None:
+    assert {to: {state for state, nexts in LEGAL.items() if to in nexts} for to in State} == PREVIOUS
+
+
+def test_states_are_called_as_kafka_calls_them() -> None:
+    assert [state.label for state in State] == [
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "Dead",
+        "PrepareEpochFence",
+    ]
 
 
 def test_an_illegal_step_is_a_mistake_of_ours() -> None:
