@@ -15,7 +15,7 @@ from oncestream import Broker
 from oncestream.broker.server import SWEEP_SECONDS
 from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faulty_broker import FaultyBroker
-from oncestream.testing.ports import free_ports
+from oncestream.testing.ports import free_address
 from tests.broker.kit import BrokerInThread, Wire, create_topic
 
 Connect = Callable[[str], Wire]
@@ -75,7 +75,7 @@ def faulty(tmp_path: Path) -> Iterator[FaultyBroker]:
     """A broker process whose disk fails on command, on a port that stays its own, with a topic `events`."""
     made = FaultyBroker(
         tmp_path / "data",
-        listen=f"127.0.0.1:{free_ports(1)[0]}",
+        listen=free_address(),
         housekeeping_ms=100,
         offsets_partitions=2,
         transaction_partitions=2,

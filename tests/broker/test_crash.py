@@ -13,7 +13,7 @@ import confluent_kafka
 import pytest
 
 from oncestream import Broker
-from oncestream.testing.ports import free_ports
+from oncestream.testing.ports import free_address
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -35,9 +35,7 @@ TOPIC_RESOURCE: Final = 2
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     """A broker process on a port that stays its own."""
-    made = Broker(
-        tmp_path / "data", process=True, listen=f"127.0.0.1:{free_ports(1)[0]}", housekeeping_ms=100
-    )
+    made = Broker(tmp_path / "data", process=True, listen=free_address(), housekeeping_ms=100)
     with made:
         yield made
 

@@ -19,7 +19,7 @@ from oncestream.client.writing import Writer
 from oncestream.errors import BrokerUnreachable, CommitUnknown
 from oncestream.testing.apache_kafka import ApacheKafka
 from oncestream.testing.network_faults import ALWAYS, NetworkFault
-from oncestream.testing.ports import free_ports
+from oncestream.testing.ports import free_address
 from oncestream.testing.proxy import FaultProxy
 from oncestream.wire.api import ApiKey
 from tests.client.kit import confluent_read, new_name, new_topic, numbered, read_all, rows_of, values_in
@@ -136,15 +136,14 @@ def test_a_read_goes_on_after_its_connection_was_cut(proxy: FaultProxy) -> None:
 
 
 def test_nobody_listening_is_said_with_the_address() -> None:
-    (port,) = free_ports(1)
-    cluster = Cluster(ClientSettings.of(f"127.0.0.1:{port}", {"default.api.timeout.ms": "100"}))
-    with pytest.raises(BrokerUnreachable, match=f"127.0.0.1:{port}"):
+    address = free_address()
+    cluster = Cluster(ClientSettings.of(address, {"default.api.timeout.ms": "100"}))
+    with pytest.raises(BrokerUnreachable, match=address):
         cluster.partitions_of(["t"])
 
 
 def test_a_broker_restarted_while_writing_and_reading_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
-    listen = f"127.0.0.1:{port}"
+    listen = free_address()
     cluster = Cluster(ClientSettings.of(listen))
     name = new_name()
     broker = Broker(tmp_path, listen=listen, process=True).start()

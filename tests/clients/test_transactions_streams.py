@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from oncestream import Broker
 from oncestream.errors import JarsUnavailable, JavaUnavailable
 from oncestream.testing.kafka_jars import KAFKA_STREAMS, TOOL_OPTIONS, java_command
-from oncestream.testing.ports import free_ports
+from oncestream.testing.ports import free_address
 from tests.clients.confluent import Confluent
 from tests.conftest import CANNOT_RUN_HERE
 
@@ -109,7 +109,7 @@ def write_lines(bootstrap: str, count: int, chance: random.Random, expected: dic
 def test_word_counts_are_exact_though_application_and_broker_are_killed(
     command: Callable[[str, Path], list[str]], tmp_path: Path
 ) -> None:
-    address = f"127.0.0.1:{free_ports(1)[0]}"
+    address = free_address()
     broker = Broker(
         tmp_path / "data", process=True, listen=address, group_session_timeout_ms_min=1_000
     ).start()

@@ -24,6 +24,7 @@ from oncestream.messaging.consumer import Consumer
 from oncestream.messaging.producer import Producer
 from oncestream.messaging.record import Record
 from oncestream.messaging.serializers import from_json, from_text
+from oncestream.testing.ports import free_address
 from tests.client.kit import new_name
 from tests.messaging.kit import new_topic, take, until_deadline, values
 
@@ -288,8 +289,8 @@ def test_a_broker_that_is_not_there_is_an_error() -> None:
 
 @pytest.mark.slow
 def test_a_consumer_lives_through_a_restart_of_the_broker(tmp_path: Path) -> None:
-    broker = Broker(tmp_path, process=True).start()
-    address = broker.bootstrap_servers
+    address = free_address()
+    broker = Broker(tmp_path, process=True, listen=address).start()
     _send(address, "topic", ["before"])
     with _consumer(address, "topic", commit="auto") as consumer:
         assert values(take(consumer, 1)) == ["before"]

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from oncestream.errors import (
 )
 from oncestream.messaging.consumer import Consumer
 from oncestream.messaging.producer import Producer
+from oncestream.testing.ports import free_address
 from tests.client.kit import new_name
 from tests.messaging.kit import new_topic, read_all, take, until_deadline, values
 
@@ -216,8 +216,8 @@ def test_a_refused_commit_of_offsets_cannot_be_passed_over(embedded: Any) -> Non
 
 @pytest.mark.slow
 def test_a_commit_goes_through_although_the_broker_is_killed_meanwhile(tmp_path: Path) -> None:
-    broker = Broker(tmp_path, process=True, listen=_free_address()).start()
-    address = broker.bootstrap_servers
+    address = free_address()
+    broker = Broker(tmp_path, process=True, listen=address).start()
     producer = Producer(address, transactional_id="txn")
     with producer.transaction():
         producer.send("topic", "0")
@@ -232,8 +232,8 @@ def test_a_commit_goes_through_although_the_broker_is_killed_meanwhile(tmp_path:
 
 @pytest.mark.slow
 def test_an_outcome_that_is_not_known_is_told_and_can_be_found_out(tmp_path: Path) -> None:
-    broker = Broker(tmp_path, process=True).start()
-    address = broker.bootstrap_servers
+    address = free_address()
+    broker = Broker(tmp_path, process=True, listen=address).start()
     producer = Producer(address, transactional_id="txn")
     with producer.transaction():
         producer.send("topic", "known")
@@ -263,11 +263,6 @@ def _copy(consumer: Consumer, producer: Producer, sink: str, done: Counter[str])
     except RebalancedMeanwhile:
         return
     done.update(texts)
-
-
-def _free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def _source(bootstrap: str, records: int, partitions: int) -> str:

@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from oncestream import Broker
-from oncestream.testing.ports import free_ports
+from oncestream.testing.ports import free_address
 from tests.clients.confluent import Confluent
 from tests.effort import effort
 from tests.transactions.copier import Task
@@ -41,7 +41,7 @@ class BouncedBroker:
     """A broker in a process of its own that comes back on its old port."""
 
     data: Path
-    address: str = field(default_factory=lambda: f"127.0.0.1:{free_ports(1)[0]}")
+    address: str = field(default_factory=free_address)
 
     def start(self) -> None:
         self.broker = Broker(self.data, process=True, listen=self.address, **SETTINGS).start()

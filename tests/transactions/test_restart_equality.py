@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from oncestream import Broker
-from oncestream.testing.ports import free_ports
+from oncestream.testing.ports import free_address
 from tests.broker.kit import Wire
 from tests.effort import effort
 from tests.transactions.activity import SIMPLE_GROUPS, TopicActivity
@@ -30,7 +30,7 @@ class Rolling:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.address = f"127.0.0.1:{free_ports(1)[0]}"
+        self.address = free_address()
         self.topics = TopicActivity(self.chance)
         self.groups = GroupActivity(self.chance, self.topics.topics, self.address)
         self.broker = Broker(folder, process=True, listen=self.address, **SETTINGS).start()

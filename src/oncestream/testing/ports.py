@@ -49,6 +49,11 @@ def free_ports(count: int) -> list[int]:
     return _all().take(count)
 
 
+def free_address() -> str:
+    """Where a server listens that is killed and started again there."""
+    return f"{HOST}:{free_ports(1)[0]}"
+
+
 def _reserve(port: int) -> bool:
     """Locks the port's byte of a file that all processes of this user share; the lock ends with the process."""
     try:

@@ -13,7 +13,7 @@ from oncestream.testing.clock import random_jump_ms
 from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faults import freeze, thaw
 from oncestream.testing.faulty_broker import FaultyBroker
-from oncestream.testing.ports import HOST, free_ports
+from oncestream.testing.ports import free_address
 from oncestream.verify.torture_plan import APACHE_ALONE_PACE, APACHE_PACE, EMBEDDED_PACE, Pace
 
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -50,11 +50,10 @@ class Embedded:
     pace: Pace | None = EMBEDDED_PACE
 
     def __init__(self, folder: Path) -> None:
-        (port,) = free_ports(1)
-        self._broker = FaultyBroker(folder / "broker", listen=f"{HOST}:{port}")
+        self.bootstrap_servers = free_address()
+        self._broker = FaultyBroker(folder / "broker", listen=self.bootstrap_servers)
         self._broker.log_file = self._broker.log
         self.machine: FaultyBroker | None = self._broker
-        self.bootstrap_servers = f"{HOST}:{port}"
 
     def start(self) -> None:
         self._broker.start()

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from oncestream import Broker
+from oncestream.testing.ports import free_address
 from tests.broker.conftest import StartBroker
 from tests.broker.kit import wait_until
 
@@ -226,7 +227,8 @@ def test_a_commit_from_outside_is_refused_while_members_are_in(
 def test_offsets_and_members_are_the_same_after_a_restart(
     start_broker: StartBroker, new_consumer: NewConsumer, crash: bool
 ) -> None:
-    broker = start_broker(process=True)
+    listen = free_address()
+    broker = start_broker(process=True, listen=listen)
     topic = make_topic(broker.bootstrap_servers)
     consumer = new_consumer(broker.bootstrap_servers, group_id="g")
     consumer.commit(
@@ -237,7 +239,6 @@ def test_offsets_and_members_are_the_same_after_a_restart(
     member.subscribe([topic])
     wait_until(lambda: owned(member) == PARTITIONS)
     before = describe(broker)
-    listen = broker.bootstrap_servers
     if crash:
         broker.kill()
     else:

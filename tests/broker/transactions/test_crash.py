@@ -12,6 +12,7 @@ import confluent_kafka
 import pytest
 
 from oncestream import Broker
+from oncestream.testing.ports import free_address
 from tests.clients.confluent import Confluent as Admin
 from tests.clients.conftest import wait_until
 from tests.clients.transactional_producers import Confluent
@@ -94,8 +95,8 @@ def check(bootstrap: str, copiers: list[Copier]) -> None:
 
 def run(folder: Path, rounds: int, durability: str, seconds_max: float) -> list[Copier]:
     chance = random.Random(rounds)
-    broker = Broker(folder, process=True, durability=durability).start()
-    listen = broker.bootstrap_servers
+    listen = free_address()
+    broker = Broker(folder, process=True, durability=durability, listen=listen).start()
     Admin(listen).create_topic("t", PARTITIONS)
     copiers = [Copier(listen, f"copier-{i}") for i in range(2)]
     threads = [threading.Thread(target=copier.run) for copier in copiers]

@@ -12,7 +12,7 @@ import pytest
 from oncestream import Broker
 from oncestream.spark.batch import Step
 from oncestream.testing.apache_kafka import ApacheKafka
-from oncestream.testing.ports import free_ports
+from oncestream.testing.ports import free_address
 from tests.spark.crashes.jobs import SMALL_BATCH
 from tests.spark.crashes.kit import Topics, check_small, run_small, small_world
 
@@ -34,8 +34,7 @@ class Mortal(NamedTuple):
 @pytest.fixture(params=["embedded", pytest.param("apache", marks=pytest.mark.java)])
 def mortal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mortal]:
     if request.param == "embedded":
-        (port,) = free_ports(1)
-        with Broker(tmp_path / "data", process=True, listen=f"127.0.0.1:{port}") as broker:
+        with Broker(tmp_path / "data", process=True, listen=free_address()) as broker:
             yield Mortal(broker.bootstrap_servers, broker.kill, broker.start)
         return
     request.getfixturevalue("java")
