@@ -189,17 +189,13 @@ def scram_settings(user: str) -> dict[str, str]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that share a cluster or a Spark session run on one worker of pytest-xdist."""
     for item in items:
         if item.get_closest_marker("java") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(_java_group(item)))
         if IS_SOAK:
             item.add_marker(pytest.mark.timeout(SOAK_TIMEOUT_S), append=False)
-    if not IS_SOAK:
-        left_out = [item for item in items if item.get_closest_marker("soak")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("soak")]
 
 
 def _java_group(item: pytest.Item) -> str:

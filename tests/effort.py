@@ -1,7 +1,4 @@
-"""How hard a test tries: `make test` samples, `make soak` goes the whole way.
-
-A number of examples or rounds comes from `effort`; a test that `make test` leaves out has the marker `soak`.
-"""
+"""How much a test does, in examples, rounds or seconds: `make test` samples, `make soak` goes the whole way."""
 
 from __future__ import annotations
 
