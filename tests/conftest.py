@@ -47,6 +47,7 @@ class Target(NamedTuple):
 
     bootstrap_servers: str
     folder: Path | None
+    is_apache: bool = False
 
     @property
     def data_folder(self) -> Path:
@@ -98,11 +99,11 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def apache_kafka(request: pytest.FixtureRequest) -> Iterator[Target]:
     """One node of Apache Kafka, or the cluster of `--cluster`, for the whole run; mark the test `java`."""
     if given := request.config.getoption("--cluster"):
-        yield Target(given, None)
+        yield Target(given, None, is_apache=True)
         return
     request.getfixturevalue("java")
     with ApacheKafka(settings=NO_RETENTION) as kafka:
-        yield Target(kafka.bootstrap_servers, kafka.data_folder(1))
+        yield Target(kafka.bootstrap_servers, kafka.data_folder(1), is_apache=True)
 
 
 @pytest.fixture(scope="session")
