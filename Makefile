@@ -16,6 +16,7 @@ help:
 	@echo "make test        lint, types, layers, and every test"
 	@echo "make test-quick  the fast tests only, in two minutes (inner loop)"
 	@echo "make soak        every test with as much as it can take: hours, before a release"
+	@echo "make mutants     half an hour of small faults put into copies of the sources, and those that no test notices"
 	@echo "make lint        ruff, mypy --strict, import-linter"
 	@echo "make wheel       a wheel in dist/ whose hot path is compiled (needs a C compiler)"
 	@echo "make bench       benchmarks, side by side with Apache Kafka, Spark, Kafka Streams, Flink and Quix, where Java and Maven are there"
@@ -48,6 +49,9 @@ soak: lint
 
 test-quick: setup
 	@$(PYTEST) -q -n 8 -m "not slow and not java"
+
+mutants: setup
+	@$(BIN)/python -m tools.mutants $(ARGS)
 
 lint: setup
 	@$(BIN)/ruff check -q .
