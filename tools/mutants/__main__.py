@@ -31,8 +31,8 @@ from rich.text import Text
 from tools.mutants.mutations import Mutation, mutations_of
 from tools.mutants.workshop import ROOT, Verdict, Workshop
 
-FAST: Final = ("-m", "not slow and not java and not soak")
-WITH_SPARK: Final = ("-m", "not java and not soak")  # every test with a session of Spark counts as slow
+FAST: Final = ("-m", "not slow and not java")
+WITH_SPARK: Final = ("-m", "not java")  # every test with a session of Spark counts as slow
 WORKERS: Final = 2
 LIMIT_FACTOR: Final = 3  # times what the tests take without a mutation
 UNMUTATED_LIMIT_S: Final = 1800.0
