@@ -69,9 +69,12 @@ class LogReader:
             yield batch
 
     def stable_offset(self, high_watermark: int) -> int:
-        """Up to where a read_committed reader may see: no open transaction, none whose end is not yet visible."""
+        """Up to where a read_committed reader may see: no open transaction, none whose end is not yet visible.
+
+        Never below the start of the log: the first records of an open transaction may be deleted.
+        """
         unstable = self._producers.first_unstable(high_watermark)
-        return high_watermark if unstable is None else min(unstable, high_watermark)
+        return high_watermark if unstable is None else max(min(unstable, high_watermark), self.start_offset)
 
     def aborted(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         return lookup.aborted(self._segments, first_offset, upper_offset)
