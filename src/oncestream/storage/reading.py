@@ -1,4 +1,7 @@
-"""The read side of a log: fetches, look-ups, and what transactions let readers see."""
+"""The read side of a log: fetches, look-ups, and what transactions let readers see.
+
+What the disk refuses is a KafkaError: no OSError leaves this module.
+"""
 
 from __future__ import annotations
 
@@ -59,14 +62,17 @@ class LogReader:
                 self._segments, offset, max_bytes, upper_offset, whole_first_batch=whole_first_batch
             )
         except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"reading failed: {error}") from error
+            raise _unreadable(error) from error
 
     def batches(self, offset: int, upper_offset: int | None = None) -> Iterator[memoryview]:
         """Whole batches, one by one: for replay and tests."""
         self._check_range(offset)
         upper_offset = self.end_offset if upper_offset is None else upper_offset
-        for _, batch in lookup.batches(self._segments, offset, upper_offset):
-            yield batch
+        try:
+            for _, batch in lookup.batches(self._segments, offset, upper_offset):
+                yield batch
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def stable_offset(self, high_watermark: int) -> int:
         """Up to where a read_committed reader may see: no open transaction, none whose end is not yet visible.
@@ -77,14 +83,23 @@ class LogReader:
         return high_watermark if unstable is None else max(min(unstable, high_watermark), self.start_offset)
 
     def aborted(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        return lookup.aborted(self._segments, first_offset, upper_offset)
+        try:
+            return lookup.aborted(self._segments, first_offset, upper_offset)
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def offset_for_timestamp(self, timestamp_ms: int, upper_offset: int) -> TimestampOffset | None:
         """The first record at or after a time, below `upper_offset`."""
-        return lookup.first_at_or_after(self._segments, timestamp_ms, self.start_offset, upper_offset)
+        try:
+            return lookup.first_at_or_after(self._segments, timestamp_ms, self.start_offset, upper_offset)
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def max_timestamp(self) -> TimestampOffset | None:
-        return lookup.largest_timestamp(self._segments)
+        try:
+            return lookup.largest_timestamp(self._segments)
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         return self._epochs.end_offset_of(epoch, self.end_offset)
@@ -107,3 +122,7 @@ class LogReader:
     def _out_of_range(self, offset: int) -> KafkaError:
         message = f"offset {offset} is outside {self.start_offset} to {self.end_offset}"
         return KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+
+
+def _unreadable(error: OSError) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"reading failed: {error}")

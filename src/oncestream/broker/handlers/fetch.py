@@ -129,7 +129,10 @@ class Reading:
 
 
 class _Wait:
-    """A fetch that waits: an append to one of its partitions, or the deadline, ends it."""
+    """A fetch that waits: an append to one of its partitions, or the deadline, ends it.
+
+    It looks in a turn of the loop of its own, once for all appends before it: what fails there is no appender's.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._request = reading.request
@@ -138,11 +141,18 @@ class _Wait:
         self.later = Later()
         settings = self._call.node.settings
         wait_ms = min(self._request.max_wait_ms, settings.fetch_wait_ms_max)
+        self._looks_soon = False
         self._timer = self._call.node.loop.call_later(wait_ms / 1000, self._finish)
         for partition in self._partitions:
             partition.waiters.add(self)
 
     def on_advance(self) -> None:
+        if not self._looks_soon:
+            self._looks_soon = True
+            self._call.node.loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._looks_soon = False
         if self.later.resolved:
             return
         reading = Reading(self._request, self._call)
