@@ -26,6 +26,7 @@ from tests.broker.kit import (
     new_name,
     produce,
     values_of,
+    wait_until,
 )
 
 VALUE = b"x" * 1000
@@ -195,6 +196,25 @@ def test_a_waiting_fetch_whose_file_cannot_be_opened_fails_alone(
     resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, limits)
     waiting.min_bytes = 1
     assert values_of(fetch(reader, waiting).records)[-1] == VALUE
+
+
+def test_aborted_transactions_are_told_of_what_is_fetched(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    bootstrap = start_broker().bootstrap_servers
+    wire = connect(bootstrap)
+    topic = create_topic(wire).name or ""
+    abort(bootstrap, topic, b"0", b"2", b"4")
+    wait_until(lambda: fetch(wire, fetch_request(topic)).last_stable_offset == 6)
+    for options, aborted in (
+        ({}, [0, 2, 4]),
+        ({"partition_bytes": 1}, [0]),
+        ({"partition_bytes": 1, "offset": 2}, [2]),
+    ):
+        request = fetch_request(topic, **options)
+        request.isolation_level = 1
+        told = fetch(wire, request).aborted_transactions or ()
+        assert [transaction.first_offset for transaction in told] == aborted
 
 
 def abort(bootstrap: str, topic: str, *values: bytes) -> None:

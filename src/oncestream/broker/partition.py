@@ -74,6 +74,7 @@ class Partition:
             error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.log.failed))
             for _, callback in waits:
                 callback(error)
+            self._wake()  # what they wait for will never come
         self._advance(self.log.synced_offset)
 
     def gone(self) -> None:

@@ -51,10 +51,15 @@ class LogReader:
         """Where in the files the batches from `offset` to below `upper_offset` lie.
 
         At most `max_bytes`, the last batch cut if need be; the first batch whole even if it is larger,
-        or nothing if it may not be.
+        or nothing if it may not be. Of a failed log, which will never have more, what is settled can be read; whoever
+        has read that is told the failure.
         """
         self._check_range(offset)
-        upper_offset = min(upper_offset, self.end_offset if self.failed is None else self.settled_offset)
+        upper_offset = min(upper_offset, self.end_offset)
+        if self.failed is not None:
+            upper_offset = min(upper_offset, self.settled_offset)
+            if offset >= upper_offset:
+                raise self._failure()
         if offset >= upper_offset:
             return []
         try:
@@ -81,6 +86,13 @@ class LogReader:
         """
         unstable = self._producers.first_unstable(high_watermark)
         return high_watermark if unstable is None else max(min(unstable, high_watermark), self.start_offset)
+
+    def end_of(self, slices: list[FileSlice], first_offset: int, upper_offset: int) -> int:
+        """No record of these slices of a `read` lies at or beyond it: as near as the index knows."""
+        try:
+            return lookup.end_of(self._segments, slices, first_offset, upper_offset)
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def aborted(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         try:
@@ -114,6 +126,11 @@ class LogReader:
     def open_transactions(self) -> list[OpenTransaction]:
         """Oldest first."""
         return self._producers.open_transactions()
+
+    def _failure(self) -> KafkaError:
+        """Made anew each time: an exception raised again and again would grow its traceback."""
+        assert self.failed is not None
+        return KafkaError(self.failed.code, self.failed.message)
 
     def _check_range(self, offset: int) -> None:
         if not self.start_offset <= offset <= self.end_offset:

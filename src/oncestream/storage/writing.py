@@ -257,11 +257,6 @@ class LogWriter(LogReader):
             self.failed = error
         return self._failure()
 
-    def _failure(self) -> KafkaError:
-        """Made anew each time: an exception raised again and again would grow its traceback."""
-        assert self.failed is not None
-        return KafkaError(self.failed.code, self.failed.message)
-
     def _roll(self, now_ms: int) -> Segment:
         """Closes the live segment and opens an empty one at the end of the log."""
         self._cut_torn()

@@ -108,12 +108,14 @@ class Reading:
         slices: list[FileSlice] = []
         if not log.start_offset <= want.fetch_offset <= log.end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "")
-        if diverging is None and want.fetch_offset < upper and (room > 0 or self.size == 0):
+        # Of a failed log there may be no more to read, which `read` raises.
+        wanted = want.fetch_offset < upper or log.failed is not None
+        if diverging is None and wanted and (room > 0 or self.size == 0):
             slices = log.read(want.fetch_offset, max(room, 0), upper, whole_first_batch=self.size == 0)
         size = sum(part.size for part in slices)
         aborted: list[AbortedTransaction] | None = [] if committed_only else None
         if committed_only and size:
-            found = log.aborted(want.fetch_offset, upper)
+            found = log.aborted(want.fetch_offset, log.end_of(slices, want.fetch_offset, upper))
             aborted = [AbortedTransaction(a.producer_id, a.first_offset) for a in found]
         return FetchedPartition(
             want.partition,
