@@ -90,6 +90,31 @@ def test_frames_that_waited_for_their_turn_are_answered_before_more_is_read(
     assert theirs.recv(1024) == frames, "it reads on"
 
 
+def test_a_request_that_raises_ends_its_connection_and_holds_nothing_up(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    class Raises(OneAtATime):
+        held = 0
+
+        def on_frame(self, connection: Connection, frame: memoryview) -> None:
+            raise ZeroDivisionError
+
+        def hold(self) -> None:
+            self.held += 1
+
+        def let_go(self) -> None:
+            self.held -= 1
+
+    ours, theirs = ends
+    host = Raises()
+    connection = Connection(ours, "peer:1", host, ("here", 1), None)
+    theirs.sendall(struct.pack(">i", 8) + b"whatever")
+    with pytest.raises(ZeroDivisionError):
+        host.turn()
+    assert (connection.closed, host.held) == (True, 0)
+    assert theirs.recv(1024) == b""
+
+
 def test_only_a_frame_that_comes_alone_is_told_as_one(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
     host = OneAtATime()

@@ -25,6 +25,7 @@ from oncestream.storage.room import DiskFull
 from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faulty_broker import FaultyBroker
 from oncestream.wire.error_codes import ErrorCode
+from oncestream.wire.messages.fetch import FetchResponse
 from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.broker.disk_kit import (
     BEGINS,
@@ -45,12 +46,14 @@ from tests.broker.disk_kit import (
     read_some,
 )
 from tests.broker.kit import (
+    FETCH_VERSION,
     TIMEOUT_S,
     Wire,
     batch,
     create_topic,
     fetch,
     fetch_request,
+    is_readable,
     metadata,
     produce,
     values_of,
@@ -183,12 +186,20 @@ def test_producer_ids_are_refused_with_an_error_that_clients_try_again(faulty: F
 
 def test_a_failed_flush_is_final_until_a_restart_and_only_for_its_partition(faulty: FaultyBroker) -> None:
     bootstrap = faulty.bootstrap_servers
-    with Wire(bootstrap) as wire:
+    with Wire(bootstrap) as wire, Wire(bootstrap) as reader:
         create_topic(wire, "other")
         assert produce(wire, TOPIC, batch(b"flushed", producer_id=9)).error_code == 0
+        waiting = fetch_request(TOPIC, 1, wait_ms=60_000)
+        reader.send(waiting, FETCH_VERSION)
+        assert not is_readable(reader.sock, 0.1)
         faulty.set_faults(SYNC_FAILS)
         failed = produce(wire, TOPIC, batch(b"failed", producer_id=9, sequence=1))
         assert failed.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        for told in (
+            reader.receive(FetchResponse, FETCH_VERSION),
+            reader.ask(waiting, FETCH_VERSION, FetchResponse),
+        ):
+            assert told.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         faulty.set_faults(WORKS)
         again = produce(wire, TOPIC, batch(b"failed", producer_id=9, sequence=1))
         assert again.error_code == ErrorCode.KAFKA_STORAGE_ERROR

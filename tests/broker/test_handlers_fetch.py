@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
 
+import confluent_kafka
 import pytest
 
 from oncestream.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tests.broker.conftest import Connect, StartBroker
 from tests.broker.kit import (
     FETCH_VERSION,
+    TIMEOUT_S,
     Wire,
     batch,
     batches_in,
@@ -17,10 +21,12 @@ from tests.broker.kit import (
     error_name,
     fetch,
     fetch_request,
+    is_readable,
     metadata,
     new_name,
     produce,
     values_of,
+    wait_until,
 )
 
 VALUE = b"x" * 1000
@@ -162,6 +168,64 @@ def test_a_long_poll_wakes_on_the_append_that_fills_min_bytes(bootstrap: str, wi
         produce(wire, topic, batch(VALUE))
     poller.join(20)
     assert answered == [3]
+
+
+def test_a_waiting_fetch_whose_file_cannot_be_opened_fails_alone(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    """A waiting fetch must answer its error itself: the producer that woke it has done nothing wrong."""
+    broker = start_broker(process=True, durability="os", open_files_max=16, housekeeping_ms=600_000)
+    reader, writer = connect(broker.bootstrap_servers), connect(broker.bootstrap_servers)
+    topic = create_topic(writer, configs={"segment.bytes": str(1 << 20)}).name or ""
+    others = create_topic(writer, partitions=16).name or ""
+    large = b"x" * 700_000
+    abort(broker.bootstrap_servers, topic, large)
+    assert produce(writer, topic, batch(large)).base_offset == 2  # in a segment of its own
+    waiting = fetch_request(topic, wait_ms=60_000, min_bytes=1 << 25)
+    waiting.isolation_level = 1
+    reader.send(waiting, FETCH_VERSION)
+    assert not is_readable(reader.sock, 0.1)
+    for partition in range(16):
+        produce(writer, others, batch(VALUE), partition=partition)
+    fetch(writer, fetch_request(topic))  # opens the records' files, not the index of aborted transactions
+    limits = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (0, limits[1]))
+    assert produce(writer, topic, batch(VALUE)).base_offset == 3
+    (failed,) = reader.receive(FetchResponse, FETCH_VERSION).responses[0].partitions
+    assert (error_name(failed.error_code), failed.records) == ("KAFKA_STORAGE_ERROR", b"")
+    resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, limits)
+    waiting.min_bytes = 1
+    assert values_of(fetch(reader, waiting).records)[-1] == VALUE
+
+
+def test_aborted_transactions_are_told_of_what_is_fetched(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    bootstrap = start_broker().bootstrap_servers
+    wire = connect(bootstrap)
+    topic = create_topic(wire).name or ""
+    abort(bootstrap, topic, b"0", b"2", b"4")
+    wait_until(lambda: fetch(wire, fetch_request(topic)).last_stable_offset == 6)
+    for options, aborted in (
+        ({}, [0, 2, 4]),
+        ({"partition_bytes": 1}, [0]),
+        ({"partition_bytes": 1, "offset": 2}, [2]),
+    ):
+        request = fetch_request(topic, **options)
+        request.isolation_level = 1
+        told = fetch(wire, request).aborted_transactions or ()
+        assert [transaction.first_offset for transaction in told] == aborted
+
+
+def abort(bootstrap: str, topic: str, *values: bytes) -> None:
+    """Each value in an aborted transaction of its own."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(TIMEOUT_S)
+    for value in values:
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        assert producer.flush(TIMEOUT_S) == 0
+        producer.abort_transaction(TIMEOUT_S)
 
 
 def test_an_unknown_fetch_session_is_told(wire: Wire, topic: str) -> None:

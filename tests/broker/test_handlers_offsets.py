@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 
 from oncestream import Broker
@@ -27,6 +28,7 @@ from oncestream.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from tests.broker.kit import (
+    TIMEOUT_S,
     Wire,
     batch,
     create_topic,
@@ -36,6 +38,7 @@ from tests.broker.kit import (
     metadata,
     produce,
     values_of,
+    wait_until,
 )
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -58,13 +61,15 @@ def topic(wire: Wire) -> str:
 
 
 def list_offset(
-    wire: Wire, topic: str, timestamp: int, version: int = 7, **options: int
+    wire: Wire, topic: str, timestamp: int, version: int = 7, isolation_level: int = 0, **options: int
 ) -> ListOffsetsPartitionResponse:
     want = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     for name, value in options.items():
         setattr(want, name, value)
     topics = [ListOffsetsTopic(name=topic, partitions=[want])]
-    request = ListOffsetsRequest(replica_id=-1, topics=topics, timeout_ms=5_000)
+    request = ListOffsetsRequest(
+        replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=5_000
+    )
     return wire.ask(request, version, ListOffsetsResponse).topics[0].partitions[0]
 
 
@@ -176,6 +181,42 @@ def test_records_are_deleted_up_to_the_high_watermark_and_no_further(wire: Wire,
     assert delete_before(wire, topic, 2) == ("NONE", 3)
     assert list_offset(wire, topic, EARLIEST).offset == list_offset(wire, topic, LATEST).offset == 3
     assert produce(wire, topic, batch(b"x")).base_offset == 3
+
+
+def test_an_open_transaction_whose_first_records_are_deleted_holds_readers_at_the_start_of_the_log(
+    bootstrap: str, wire: Wire
+) -> None:
+    topic = create_topic(wire).name or ""
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    for timestamp_ms in (3000, 1000, 2000, 1000):
+        producer.produce(topic, b"x", timestamp=timestamp_ms)
+        assert producer.flush(TIMEOUT_S) == 0
+
+    def committed_end() -> tuple[int, int, int, int]:
+        """Of ListOffsets, and of a fetch from there: its error, last stable offset, and batches."""
+        end = list_offset(wire, topic, LATEST, isolation_level=1).offset
+        reading = fetch_request(topic, end)
+        reading.isolation_level = 1
+        read = fetch(wire, reading)
+        return end, read.error_code, read.last_stable_offset, len(values_of(read.records))
+
+    assert committed_end() == (0, 0, 0, 0)
+    newest = [list_offset(wire, topic, MAX_TIMESTAMP, isolation_level=level).offset for level in (0, 1)]
+    assert newest == [0, -1]
+    assert delete_before(wire, topic, 2) == ("NONE", 2)
+    assert committed_end() == (2, 0, 2, 0)
+    assert delete_before(wire, topic, -1) == ("NONE", 4)
+    assert committed_end() == (4, 0, 4, 0)
+    producer.produce(topic, b"aborted")
+    assert producer.flush(TIMEOUT_S) == 0
+    assert committed_end() == (4, 0, 4, 0)
+    producer.abort_transaction(TIMEOUT_S)
+    reading = fetch_request(topic, 4)
+    reading.isolation_level = 1
+    wait_until(lambda: fetch(wire, reading).last_stable_offset == 6)
+    assert [aborted.first_offset for aborted in fetch(wire, reading).aborted_transactions or ()] == [0]
 
 
 def test_records_of_an_unknown_partition_cannot_be_deleted(wire: Wire, topic: str) -> None:

@@ -75,6 +75,19 @@ def test_an_election_everywhere_names_no_partition(wire: Wire) -> None:
     assert not any(result.partition_result for result in answer.replica_election_results)
 
 
+@pytest.mark.parametrize("version", range(3))
+def test_an_election_that_may_take_no_time_is_timed_out(wire: Wire, version: int) -> None:
+    topic = new_topic(wire)
+    for wanted in ([TopicPartitions(topic=topic, partitions=[0])], None):
+        request = ElectLeadersRequest(topic_partitions=wanted, timeout_ms=0)
+        answer = wire.ask(request, version, ElectLeadersResponse)
+        assert version == 0 or error_name(answer.error_code) == "REQUEST_TIMED_OUT"
+        assert [
+            (result.topic, [error_name(partition.error_code) for partition in result.partition_result])
+            for result in answer.replica_election_results
+        ] == ([(topic, ["REQUEST_TIMED_OUT"])] if wanted else [])
+
+
 def test_an_unknown_kind_of_election_is_refused(wire: Wire) -> None:
     topic = new_topic(wire)
     answer = elect(wire, 2, 7, TopicPartitions(topic=topic, partitions=[0]))

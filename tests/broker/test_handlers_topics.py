@@ -7,6 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from oncestream.wire.messages import describe_log_dirs, describe_producers, describe_topic_partitions
+from oncestream.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from oncestream.wire.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from oncestream.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from oncestream.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from oncestream.wire.messages.describe_topic_partitions import (
@@ -165,6 +171,30 @@ def test_topics_that_cannot_be_described_are_told_in_their_place(wire: Wire, pai
     assert told == [("UNKNOWN_TOPIC_OR_PARTITION", "no-such-topic", []), ("NONE", a, [0, 1])]
     assert more == (a, 2)
     assert page(wire, ["bad name!"]) == ([("INVALID_TOPIC_EXCEPTION", "bad name!", [])], None)
+
+
+# -- CreateTopics and DeleteTopics --------------------------------------------------------------
+
+
+def test_a_topic_is_made_and_deleted_in_no_time_but_told_as_timed_out(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    wire = connect(start_broker().bootstrap_servers)
+    for version in range(2, 8):
+        name = new_name()
+        wanted = [CreatableTopic(name=each, num_partitions=1, replication_factor=1) for each in (name, "no!")]
+        made = wire.ask(CreateTopicsRequest(topics=wanted, timeout_ms=0), version, CreateTopicsResponse)
+        told = {each.name: error_name(each.error_code) for each in made.topics}
+        assert told == dict.fromkeys((name, "no!"), "REQUEST_TIMED_OUT")
+        (topic,) = metadata(wire, [name])
+        assert topic.error_code == 0
+        by_name = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=0)
+        by_id = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=topic.topic_id)], timeout_ms=0)
+        delete, asked = (by_id, (None, topic.topic_id)) if version == 7 else (by_name, (name, bytes(16)))
+        (gone,) = wire.ask(delete, version - 1, DeleteTopicsResponse).responses
+        assert (gone.name, gone.topic_id) == asked
+        assert error_name(gone.error_code) == "REQUEST_TIMED_OUT"
+        assert error_name(metadata(wire, [name])[0].error_code) == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 # -- DescribeProducers and DescribeLogDirs ------------------------------------------------------

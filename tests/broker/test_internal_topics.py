@@ -68,7 +68,7 @@ def test_an_internal_topic_cannot_be_changed(start_broker: StartBroker, connect:
     )
     answer = wire.ask(altered, 1, IncrementalAlterConfigsResponse).responses[0]
     assert answer.error_code == ErrorCode.INVALID_REQUEST
-    deleted = DeleteTopicsRequest(topics=[DeleteTopicState(name=OFFSETS)])
+    deleted = DeleteTopicsRequest(topics=[DeleteTopicState(name=OFFSETS)], timeout_ms=15_000)
     gone = wire.ask(deleted, 6, DeleteTopicsResponse).responses[0]
     assert gone.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert metadata(wire, [OFFSETS])[0] == before

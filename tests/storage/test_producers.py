@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oncestream.records.batch import SEQUENCE_MAX
-from oncestream.storage.config import LogConfig
+from oncestream.storage.config import DAY_MS, LogConfig
 from oncestream.storage.log import Log
 from oncestream.storage.writing import Appended
 from oncestream.wire.error_codes import ErrorCode, KafkaError
@@ -113,6 +113,28 @@ def test_a_silent_producer_expires_and_may_start_anywhere(tmp_path: Path) -> Non
     store.log.apply_retention(store.clock.now_ms)
     assert store.log.producers() == []
     assert send(store.log, 77).base_offset == 1
+
+
+def test_a_producer_of_old_records_is_known_as_long_as_any_other(tmp_path: Path) -> None:
+    """A backfill: expiry goes by when a batch was appended, not by the time its client wrote into it."""
+    store = Store(tmp_path / "data", LogConfig(producer_id_expiration_ms=1000, retention_ms=-1))
+    old_ms = store.clock.now_ms - 2 * DAY_MS
+    store.log.append(batch_of([b"v"], producer_id=1, timestamp=old_ms, transactional=True))
+    store.clock.now_ms += 5000
+    store.log.append_marker(1, 0, 0, commit=True)
+    marked_ms = store.clock.now_ms
+    store.log.append(batch_of([b"v"], producer_id=2, timestamp=old_ms))
+    now = store
+    for again in (None, store.reborn, store.restart):
+        now = again() if again else store
+        now.clock.now_ms += 999
+        now.log.apply_retention(now.clock.now_ms)
+        told = {each.producer_id: each.last_timestamp for each in now.log.producers()}
+        assert told == {1: marked_ms, 2: old_ms}, "DescribeProducers tells the times in the batches"
+        assert now.log.append(batch_of([b"v"], producer_id=2, timestamp=old_ms)).duplicate
+    now.clock.now_ms += 1
+    now.log.apply_retention(now.clock.now_ms)
+    assert now.log.producers() == []
 
 
 def test_a_producer_with_an_open_transaction_does_not_expire(tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from oncestream.records.batch import parse_header
+from oncestream.storage.config import LogConfig
+from oncestream.storage.log import Log
 from oncestream.wire.error_codes import ErrorCode, KafkaError
-from tests.storage.kit import Store, batch_of, read_bytes
+from tests.storage.kit import START_MS, Store, batch_of, read_bytes
 
 
 def fill(store: Store, batches: int, records: int = 3) -> list[bytes]:
@@ -79,6 +82,34 @@ def test_the_number_of_open_files_is_bounded(small: Store, tmp_path: Path) -> No
     for offset in range(0, 300, 3):
         assert read_bytes(store.log, offset) == b"".join(stored[offset // 3 :])
     assert 0 < len(open_files(store.log_folder)) <= 4
+
+
+LOOKS: list[Callable[[Log], object]] = [
+    lambda log: log.read(0, 1000, log.end_offset),
+    lambda log: list(log.batches(0)),
+    lambda log: log.aborted(0, log.end_offset),
+    lambda log: log.offset_for_timestamp(START_MS + 1, log.end_offset),
+    lambda log: log.max_timestamp(),
+]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_file_that_cannot_be_opened_is_a_storage_error(
+    tmp_path: Path, look: Callable[[Log], object]
+) -> None:
+    store = Store(tmp_path / "data", LogConfig(segment_bytes=1000), open_files_max=1)
+    store.log.append(batch_of([b"v"], producer_id=1, transactional=True, timestamp=START_MS + 1))
+    store.log.append_marker(1, 0, 0, commit=False)
+    fill(store, 20)
+    expected = look(store.log)
+    assert expected
+    read_bytes(store.log, store.log.end_offset - 1)  # its file takes the place of the only open one
+    away = store.log_folder.rename(tmp_path / "away")
+    with pytest.raises(KafkaError, match=ErrorCode.KAFKA_STORAGE_ERROR.name):
+        look(store.log)
+    away.rename(store.log_folder)
+    if look is not LOOKS[0]:  # its slices hold files
+        assert look(store.log) == expected
 
 
 def open_files(folder: Path) -> list[Path]:

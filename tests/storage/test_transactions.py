@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from oncestream.records.batch import parse_header
+from oncestream.records.batch import BatchHeader, parse_header
 from oncestream.storage.log import Log
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from tests.storage.kit import Store, batch_of
@@ -61,6 +63,32 @@ def test_aborted_transactions_that_overlap_are_found(small: Store, stop: str) ->
     assert [t.first_offset for t in log.aborted(10, 16)] == [9, 15]
     assert log.aborted(12, 15) == []
     assert [t.first_offset for t in log.aborted(11, 12)] == [9]
+
+
+@pytest.mark.parametrize("stop", ["none", "clean", "kill"])
+def test_what_was_read_ends_where_the_next_batches_begin(small: Store, stop: str) -> None:
+    for number in range(30):
+        write(small.log, 1, sequence=number)
+        end(small.log, 1, commit=False)
+    store = {"none": lambda: small, "clean": small.restart, "kill": small.reborn}[stop]()
+    log, upper_offset = store.log, small.log.end_offset
+    assert len(list(store.log_folder.glob("*.log"))) > 3
+    for offset in range(upper_offset):
+        for max_bytes in (1, 100, 250, 1000, 3000, 1 << 20):
+            slices = log.read(offset, max_bytes, upper_offset)
+            size = sum(piece.size for piece in slices)
+            read = [header.last_offset for header in headers_in(log, offset, size)]
+            bound = log.end_of(slices, offset, upper_offset)
+            assert read[-1] < bound <= min(read[-1] + 5, upper_offset)  # an index entry is not far
+
+
+def headers_in(log: Log, offset: int, size_bytes: int) -> Iterator[BatchHeader]:
+    """Of the whole batches in the first bytes from an offset on."""
+    for header in map(parse_header, log.batches(offset)):
+        size_bytes -= header.size_bytes
+        if size_bytes < 0:
+            return
+        yield header
 
 
 @pytest.mark.parametrize("stop", ["clean", "kill"])

@@ -115,3 +115,8 @@ class Call:
         """An administrative change was made; to be called before it is answered."""
         if self.node.audit is not None:
             self.node.audit.changed(self, kind, name, change, details)
+
+
+def no_time(timeout_ms: int) -> KafkaError:
+    """What Apache Kafka answers where a request allows the controller no time."""
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the request allows {timeout_ms} ms")

@@ -185,9 +185,13 @@ class Connection:
         self._host.hold()
         try:
             used = self._parse(data, end)
+        except BaseException:
+            # The rest of what was received is lost, and nothing that comes after it would make sense.
+            self.close("a request failed")
+            raise
         finally:
+            self._corked = False
             self._host.let_go()
-        self._corked = False
         if self.closed:
             return
         heard_one = self._host.heard_one

@@ -14,7 +14,8 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 class FetchWaiter(Protocol):
     """Somebody who waits for a partition to grow."""
 
-    def on_advance(self) -> None: ...
+    def on_advance(self) -> None:
+        """Runs inside the append: it only asks the loop to look soon, so that it cannot fail or take long."""
 
 
 SyncCallback = Callable[[KafkaError | None], None]
@@ -73,6 +74,7 @@ class Partition:
             error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.log.failed))
             for _, callback in waits:
                 callback(error)
+            self._wake()  # what they wait for will never come
         self._advance(self.log.synced_offset)
 
     def gone(self) -> None:

@@ -47,6 +47,20 @@ def slices(
     return found
 
 
+def end_of(
+    segments: Sequence[Segment], slices: Sequence[FileSlice], first_offset: int, upper_offset: int
+) -> int:
+    """An offset that no batch in slices read from `first_offset` up to `upper_offset` reaches."""
+    last = slices[-1]
+    number = segment_number(segments, first_offset)
+    while segments[number].path != last.file.path:
+        number += 1
+    end = segments[number].offset_after(last.position + last.size)
+    if end is None:
+        end = segments[number + 1].base_offset if number + 1 < len(segments) else upper_offset
+    return min(end, upper_offset)
+
+
 def batches(
     segments: Sequence[Segment], offset: int, upper_offset: int
 ) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -46,6 +46,7 @@ class LoadedLog:
     epochs: LeaderEpochs
     start_offset: int
     end_offset: int
+    opened_ms: int  # producers found on disk count as if they had appended then
     first_dirty_offset: int | None  # None: never compacted, so offsets have no holes
     is_new: bool
     damage: LogCorrupt | None = None

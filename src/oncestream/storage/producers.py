@@ -55,13 +55,22 @@ class OpenTransaction(NamedTuple):
 class Producer:
     """The last batches of one producer, newest last."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "txn_first_offset")
+    __slots__ = (
+        "appended_ms",
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+        "txn_first_offset",
+    )
 
     def __init__(self, producer_id: int, epoch: int) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
         self.coordinator_epoch = -1
-        self.last_timestamp = -1
+        self.last_timestamp = -1  # as its client or the marker has it: for DescribeProducers
+        self.appended_ms = 0  # by our clock: what expiry goes by
         self.txn_first_offset = NO_OFFSET
         self.batches: list[BatchTrace] = []
 
@@ -131,7 +140,7 @@ class Producers:
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED, message + str(producer.coordinator_epoch)
             )
 
-    def apply(self, header: BatchHeader, base_offset: int) -> None:
+    def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """A data batch was written (or found on disk) at `base_offset`."""
         producer = self.by_id.get(header.producer_id)
         if producer is None:
@@ -141,11 +150,14 @@ class Producers:
         delta = header.last_offset_delta
         trace = (header.last_sequence, base_offset + delta, delta, header.max_timestamp)
         producer.remember(_new(BatchTrace, trace))
+        producer.appended_ms = now_ms
         if header.attributes & TRANSACTIONAL and producer.txn_first_offset == NO_OFFSET:
             producer.txn_first_offset = base_offset
             self.open[base_offset] = header.producer_id
 
-    def apply_marker(self, header: BatchHeader, marker: EndMarker, offset: int) -> AbortedTransaction | None:
+    def apply_marker(
+        self, header: BatchHeader, marker: EndMarker, offset: int, now_ms: int
+    ) -> AbortedTransaction | None:
         """A transaction marker was written at `offset`; what goes to the transaction index, if it aborts."""
         producer = self.by_id.get(header.producer_id)
         if producer is None:
@@ -154,6 +166,7 @@ class Producers:
         producer.move_to(header.producer_epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = header.max_timestamp
+        producer.appended_ms = now_ms
         producer.txn_first_offset = NO_OFFSET
         if first_offset == NO_OFFSET:
             return None
@@ -178,18 +191,24 @@ class Producers:
         for first_offset in [first for first, marker in self.ended.items() if marker < high_watermark]:
             del self.ended[first_offset]
 
-    def load(self, producers: Iterable[Producer]) -> None:
-        """Starts from a snapshot."""
+    def load(self, producers: Iterable[Producer], now_ms: int) -> None:
+        """Starts from a snapshot. It does not tell when a producer appended: each counts as if it just had."""
         self.by_id = {producer.producer_id: producer for producer in producers}
+        for producer in self.by_id.values():
+            producer.appended_ms = now_ms
         running = [p for p in self.by_id.values() if p.txn_first_offset != NO_OFFSET]
         running.sort(key=lambda producer: producer.txn_first_offset)
         self.open = {producer.txn_first_offset: producer.producer_id for producer in running}
         self.ended = {}
 
     def expire(self, now_ms: int, after_ms: int) -> None:
-        """Forgets producers that wrote nothing for `after_ms`; never one with an open transaction."""
+        """Forgets producers that appended nothing for `after_ms`; never one with an open transaction.
+
+        Apache Kafka goes by the time that the client wrote into its last batch: a producer of old records is
+        forgotten at once there, and its retried batch stored twice.
+        """
         for producer in list(self.by_id.values()):
-            if producer.txn_first_offset == NO_OFFSET and now_ms - producer.last_timestamp >= after_ms:
+            if producer.txn_first_offset == NO_OFFSET and now_ms - producer.appended_ms >= after_ms:
                 del self.by_id[producer.producer_id]
 
     def describe(self) -> list[ProducerInfo]:

@@ -1,4 +1,7 @@
-"""The read side of a log: fetches, look-ups, and what transactions let readers see."""
+"""The read side of a log: fetches, look-ups, and what transactions let readers see.
+
+What the disk refuses is a KafkaError: no OSError leaves this module.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +51,15 @@ class LogReader:
         """Where in the files the batches from `offset` to below `upper_offset` lie.
 
         At most `max_bytes`, the last batch cut if need be; the first batch whole even if it is larger,
-        or nothing if it may not be.
+        or nothing if it may not be. Of a failed log, which will never have more, what is settled can be read; whoever
+        has read that is told the failure.
         """
         self._check_range(offset)
-        upper_offset = min(upper_offset, self.end_offset if self.failed is None else self.settled_offset)
+        upper_offset = min(upper_offset, self.end_offset)
+        if self.failed is not None:
+            upper_offset = min(upper_offset, self.settled_offset)
+            if offset >= upper_offset:
+                raise self._failure()
         if offset >= upper_offset:
             return []
         try:
@@ -59,29 +67,51 @@ class LogReader:
                 self._segments, offset, max_bytes, upper_offset, whole_first_batch=whole_first_batch
             )
         except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"reading failed: {error}") from error
+            raise _unreadable(error) from error
 
     def batches(self, offset: int, upper_offset: int | None = None) -> Iterator[memoryview]:
         """Whole batches, one by one: for replay and tests."""
         self._check_range(offset)
         upper_offset = self.end_offset if upper_offset is None else upper_offset
-        for _, batch in lookup.batches(self._segments, offset, upper_offset):
-            yield batch
+        try:
+            for _, batch in lookup.batches(self._segments, offset, upper_offset):
+                yield batch
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def stable_offset(self, high_watermark: int) -> int:
-        """Up to where a read_committed reader may see: no open transaction, none whose end is not yet visible."""
+        """Up to where a read_committed reader may see: no open transaction, none whose end is not yet visible.
+
+        Never below the start of the log: the first records of an open transaction may be deleted.
+        """
         unstable = self._producers.first_unstable(high_watermark)
-        return high_watermark if unstable is None else min(unstable, high_watermark)
+        return high_watermark if unstable is None else max(min(unstable, high_watermark), self.start_offset)
+
+    def end_of(self, slices: list[FileSlice], first_offset: int, upper_offset: int) -> int:
+        """No record of these slices of a `read` lies at or beyond it: as near as the index knows."""
+        try:
+            return lookup.end_of(self._segments, slices, first_offset, upper_offset)
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def aborted(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        return lookup.aborted(self._segments, first_offset, upper_offset)
+        try:
+            return lookup.aborted(self._segments, first_offset, upper_offset)
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def offset_for_timestamp(self, timestamp_ms: int, upper_offset: int) -> TimestampOffset | None:
         """The first record at or after a time, below `upper_offset`."""
-        return lookup.first_at_or_after(self._segments, timestamp_ms, self.start_offset, upper_offset)
+        try:
+            return lookup.first_at_or_after(self._segments, timestamp_ms, self.start_offset, upper_offset)
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def max_timestamp(self) -> TimestampOffset | None:
-        return lookup.largest_timestamp(self._segments)
+        try:
+            return lookup.largest_timestamp(self._segments)
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         return self._epochs.end_offset_of(epoch, self.end_offset)
@@ -97,6 +127,11 @@ class LogReader:
         """Oldest first."""
         return self._producers.open_transactions()
 
+    def _failure(self) -> KafkaError:
+        """Made anew each time: an exception raised again and again would grow its traceback."""
+        assert self.failed is not None
+        return KafkaError(self.failed.code, self.failed.message)
+
     def _check_range(self, offset: int) -> None:
         if not self.start_offset <= offset <= self.end_offset:
             raise self._out_of_range(offset)
@@ -104,3 +139,7 @@ class LogReader:
     def _out_of_range(self, offset: int) -> KafkaError:
         message = f"offset {offset} is outside {self.start_offset} to {self.end_offset}"
         return KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+
+
+def _unreadable(error: OSError) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"reading failed: {error}")

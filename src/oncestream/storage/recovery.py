@@ -55,6 +55,7 @@ def load_log(place: LogPlace, config: LogConfig, known: Checkpointed) -> LoadedL
         epochs=LeaderEpochs(place.folder, place.disk, place.room),
         start_offset=start_offset,
         end_offset=start_offset,
+        opened_ms=place.clock_ms(),
         first_dirty_offset=known.first_dirty_offset,
         is_new=is_new,
     )
@@ -230,20 +231,21 @@ def note(loaded: LoadedLog, segment: Segment, header: BatchHeader, batch: memory
     """Takes a batch that now lies at the end of a segment into indexes, epochs and producers."""
     segment.note(header.base_offset, header.last_offset, record_time(header), len(batch), interval)
     loaded.epochs.rebuild_from(header.leader_epoch, header.base_offset)
-    aborted = replay(loaded.producers, header, batch)
+    aborted = replay(loaded, header, batch)
     if aborted is not None:
         segment.note_abort(aborted)
 
 
-def replay(producers: Producers, header: BatchHeader, batch: memoryview) -> AbortedTransaction | None:
+def replay(loaded: LoadedLog, header: BatchHeader, batch: memoryview) -> AbortedTransaction | None:
     """Takes a batch found on disk into the producers' state; the transaction it aborts, if any."""
     if header.producer_id < 0:
         return None
+    producers, now_ms = loaded.producers, loaded.opened_ms
     if not header.is_control:
-        producers.apply(header, header.base_offset)
+        producers.apply(header, header.base_offset, now_ms)
         return None
     marker = marker_of(batch, header)
-    return None if marker is None else producers.apply_marker(header, marker, header.base_offset)
+    return None if marker is None else producers.apply_marker(header, marker, header.base_offset, now_ms)
 
 
 def _open_segments(place: LogPlace, start_offset: int) -> list[Segment]:
@@ -318,12 +320,12 @@ def _restore_producers(loaded: LoadedLog, place: LogPlace, end_offset: int) -> N
             continue
         producers = read_snapshot(path)
         if producers is not None:
-            loaded.producers.load(producers)
+            loaded.producers.load(producers, loaded.opened_ms)
             replay_from = offset_of(path)
             break
         logger.warning("producer snapshot %s is damaged: using an older one", path)
     for header, batch in _batches_between(loaded.segments, replay_from, end_offset):
-        replay(loaded.producers, header, batch)
+        replay(loaded, header, batch)
 
 
 def _batches_between(

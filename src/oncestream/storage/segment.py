@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -213,6 +213,20 @@ class Segment:
         """A position at or before the batch that holds `offset`, as near as the index knows."""
         number = self.offsets.last_not_above(offset - self.base_offset)
         return self.offsets.entry(number)[1] if number >= 0 else 0
+
+    def offset_after(self, position: int) -> int | None:
+        """An offset above all batches that begin before `position`, as near as the index knows; None if it does not."""
+        if position >= self.size_bytes:
+            return None
+        recent = self._recent_positions
+        if recent and recent[0] <= position:
+            number = bisect_left(recent, position)
+            return self._recent_offsets[number] if number < len(recent) else None
+        count = self.offsets.count
+        number = bisect_left(range(count), position, key=lambda number: self.offsets.entry(number)[1])
+        if number < count:
+            return self.base_offset + self.offsets.entry(number)[0]
+        return self._recent_offsets[0] if recent else None
 
     def header_at(self, position: int) -> BatchHeader:
         return parse_header(os.pread(self.file().fd, HEADER_SIZE, position))

@@ -93,7 +93,7 @@ class LogWriter(LogReader):
                 )
         base_offset = self._write(batch, header, now_ms)
         if header.producer_id >= 0:
-            self._producers.apply(header, base_offset)
+            self._producers.apply(header, base_offset, now_ms)
         return _new(Appended, (base_offset, self.end_offset - 1, append_time_ms, self.start_offset, False))
 
     def append_marker(
@@ -116,7 +116,7 @@ class LogWriter(LogReader):
         )
         header = parse_header(batch)
         offset = self._write(batch, header, now_ms)
-        aborted = self._producers.apply_marker(header, marker, offset)
+        aborted = self._producers.apply_marker(header, marker, offset, now_ms)
         if aborted is not None:
             self._segments[-1].note_abort(aborted)
         append_time_ms = now_ms if self._config.log_append_time else -1
@@ -256,11 +256,6 @@ class LogWriter(LogReader):
         if self.failed is None:
             self.failed = error
         return self._failure()
-
-    def _failure(self) -> KafkaError:
-        """Made anew each time: an exception raised again and again would grow its traceback."""
-        assert self.failed is not None
-        return KafkaError(self.failed.code, self.failed.message)
 
     def _roll(self, now_ms: int) -> Segment:
         """Closes the live segment and opens an empty one at the end of the log."""

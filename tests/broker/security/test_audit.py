@@ -113,7 +113,7 @@ def test_an_administrative_change_is_recorded_before_it_is_answered(
     admin.ask(CreateAclsRequest(creations=[rule]), 3, CreateAclsResponse)
     change = found(admin, operation="create acl", resource="orders")[0]["change"]
     assert (change["acl_principal"], change["acl_operation"]) == ("User:eve", "READ")
-    gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")])
+    gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=15_000)
     assert admin.ask(gone, 6, DeleteTopicsResponse).responses[0].error_code == 0
     assert len(found(admin, event="change", operation="delete", resource="orders")) == 1
 
@@ -245,7 +245,7 @@ def test_nobody_but_a_super_user_sees_the_trail_and_nobody_writes_it(
     assert metadata(eve, [AUDIT_TOPIC])[0].error_code == refused
     assert produce(eve, AUDIT_TOPIC, batch(b"x")).error_code == refused
     assert produce(admin, AUDIT_TOPIC, batch(b"x")).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    deleted = DeleteTopicsRequest(topics=[DeleteTopicState(name=AUDIT_TOPIC)])
+    deleted = DeleteTopicsRequest(topics=[DeleteTopicState(name=AUDIT_TOPIC)], timeout_ms=15_000)
     answer = admin.ask(deleted, 6, DeleteTopicsResponse).responses[0]
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 

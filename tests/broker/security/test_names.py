@@ -155,7 +155,7 @@ def _create_topic(wire: Wire, name: str) -> CreatableTopicResult:
 
 
 def _delete_topic(wire: Wire, name: str) -> int:
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)])
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=15_000)
     return wire.ask(request, 6, DeleteTopicsResponse).responses[0].error_code
 
 

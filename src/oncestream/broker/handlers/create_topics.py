@@ -1,5 +1,6 @@
 """CreateTopics (19), versions 2-7: make topics, each one wholly or not at all.
 
+A request that allows no time is told that it timed out, though what it asks for is done.
 Differs from Apache Kafka: the replication factor can only be 1 (or -1), on this one node; internal topics are refused;
 a topic of a stream gets the stream's configurations.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from oncestream.broker import topic_configs
-from oncestream.broker.call import Call
+from oncestream.broker.call import Call, no_time
 from oncestream.broker.catalog import TopicEntry
 from oncestream.broker.config_resources import ConfigSource, topic_entries
 from oncestream.broker.node import Node
@@ -43,6 +44,11 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
             results.append(
                 CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
             )
+    if request.timeout_ms <= 0:
+        late = no_time(request.timeout_ms)
+        results = [
+            CreatableTopicResult(name=n, error_code=late.code, error_message=late.message) for n in named
+        ]
     return CreateTopicsResponse(topics=results)
 
 

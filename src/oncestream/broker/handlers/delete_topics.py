@@ -1,11 +1,12 @@
 """DeleteTopics (20), versions 1-6: delete topics by name, from version 6 also by id.
 
+A request that allows no time is told that it timed out, though what it asks for is done.
 Differs from Apache Kafka: internal topics are refused.
 """
 
 from __future__ import annotations
 
-from oncestream.broker.call import Call
+from oncestream.broker.call import Call, no_time
 from oncestream.broker.node import Topic
 from oncestream.broker.topic_names import is_internal
 from oncestream.wire.acl_codes import Operation, ResourceType
@@ -21,7 +22,10 @@ from oncestream.wire.schema import NO_UUID
 
 def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
     wanted = request.topics if call.version >= 6 else [DeleteTopicState(name=n) for n in request.topic_names]
-    return DeleteTopicsResponse(responses=[_delete(want, call) for want in wanted])
+    results = [_delete(want, call) for want in wanted]
+    if request.timeout_ms <= 0:
+        results = [_refused(want, no_time(request.timeout_ms)) for want in wanted]
+    return DeleteTopicsResponse(responses=results)
 
 
 def _delete(want: DeleteTopicState, call: Call) -> DeletableTopicResult:
@@ -34,10 +38,14 @@ def _delete(want: DeleteTopicState, call: Call) -> DeletableTopicResult:
         call.node.delete_topic(topic)
         call.changed(ResourceType.TOPIC, topic.name, "delete", partitions=len(topic.partitions))
     except KafkaError as error:
-        return DeletableTopicResult(
-            name=want.name, topic_id=want.topic_id, error_code=error.code, error_message=error.message
-        )
+        return _refused(want, error)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)
+
+
+def _refused(want: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=want.name, topic_id=want.topic_id, error_code=error.code, error_message=error.message
+    )
 
 
 def _find(want: DeleteTopicState, call: Call) -> Topic:

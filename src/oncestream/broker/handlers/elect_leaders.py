@@ -5,7 +5,7 @@ Differs from Apache Kafka: nothing that one node could show.
 
 from __future__ import annotations
 
-from oncestream.broker.call import Call
+from oncestream.broker.call import Call, no_time
 from oncestream.broker.node import Node
 from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
@@ -24,6 +24,8 @@ def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
     wanted, node = request.topic_partitions, call.node
     try:
         call.require(Operation.ALTER, ResourceType.CLUSTER)
+        if request.timeout_ms <= 0 and wanted != []:
+            raise no_time(request.timeout_ms)
         if request.election_type not in _ELECTION_TYPES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
     except KafkaError as error:

@@ -108,12 +108,14 @@ class Reading:
         slices: list[FileSlice] = []
         if not log.start_offset <= want.fetch_offset <= log.end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "")
-        if diverging is None and want.fetch_offset < upper and (room > 0 or self.size == 0):
+        # Of a failed log there may be no more to read, which `read` raises.
+        wanted = want.fetch_offset < upper or log.failed is not None
+        if diverging is None and wanted and (room > 0 or self.size == 0):
             slices = log.read(want.fetch_offset, max(room, 0), upper, whole_first_batch=self.size == 0)
         size = sum(part.size for part in slices)
         aborted: list[AbortedTransaction] | None = [] if committed_only else None
         if committed_only and size:
-            found = log.aborted(want.fetch_offset, upper)
+            found = log.aborted(want.fetch_offset, log.end_of(slices, want.fetch_offset, upper))
             aborted = [AbortedTransaction(a.producer_id, a.first_offset) for a in found]
         return FetchedPartition(
             want.partition,
@@ -129,7 +131,10 @@ class Reading:
 
 
 class _Wait:
-    """A fetch that waits: an append to one of its partitions, or the deadline, ends it."""
+    """A fetch that waits: an append to one of its partitions, or the deadline, ends it.
+
+    It looks in a turn of the loop of its own, once for all appends before it: what fails there is no appender's.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._request = reading.request
@@ -138,11 +143,18 @@ class _Wait:
         self.later = Later()
         settings = self._call.node.settings
         wait_ms = min(self._request.max_wait_ms, settings.fetch_wait_ms_max)
+        self._looks_soon = False
         self._timer = self._call.node.loop.call_later(wait_ms / 1000, self._finish)
         for partition in self._partitions:
             partition.waiters.add(self)
 
     def on_advance(self) -> None:
+        if not self._looks_soon:
+            self._looks_soon = True
+            self._call.node.loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._looks_soon = False
         if self.later.resolved:
             return
         reading = Reading(self._request, self._call)

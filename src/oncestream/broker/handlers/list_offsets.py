@@ -1,7 +1,8 @@
 """ListOffsets (2), versions 1-11: the first or last offset, or the first one at or after a time.
 
 The latest offset is the last stable one for readers of committed data. Negative timestamps ask for a place:
-see `Place`. Differs from Apache Kafka: nothing is tiered, so places in remote storage answer -1.
+see `Place`. Differs from Apache Kafka: nothing is tiered, so places in remote storage answer -1; where the record
+with the largest time was deleted (DeleteRecords), the answer is -1, not an offset below the start of the log.
 """
 
 from __future__ import annotations
@@ -92,6 +93,7 @@ def _find(partition: Partition, timestamp: int, committed_only: bool, version: i
         case Place.EARLIEST | Place.EARLIEST_LOCAL:
             return TimestampOffset(-1, log.start_offset)
         case Place.MAX_TIMESTAMP:
-            return log.max_timestamp()
+            found = log.max_timestamp()
+            return found if found is not None and log.start_offset <= found.offset < upper else None
         case Place.LATEST_TIERED | Place.EARLIEST_PENDING_UPLOAD:
             return None
