@@ -117,6 +117,6 @@ class Call:
             self.node.audit.changed(self, kind, name, change, details)
 
 
-def no_time(timeout_ms: int) -> KafkaError:
+def no_time() -> KafkaError:
     """What Apache Kafka answers where a request allows the controller no time."""
-    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the request allows {timeout_ms} ms")
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT)

@@ -25,7 +25,7 @@ def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
     try:
         call.require(Operation.ALTER, ResourceType.CLUSTER)
         if request.timeout_ms <= 0 and wanted != []:
-            raise no_time(request.timeout_ms)
+            raise no_time()
         if request.election_type not in _ELECTION_TYPES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
     except KafkaError as error:
