@@ -57,6 +57,7 @@ lint: setup
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format -q --check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src
 	@$(BIN)/lint-imports --no-cache
 
 format: setup

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from examples.demo_files import File
 from examples.demo_plot import Kill, Point
 from examples.demo_topics import Position, Watcher, committed_positions
+from oncestream.machine import children_of
 
 PIPELINE_FILE: Final = Path(__file__).with_name("files_with_transactions.py")
 KILL_SHARES: Final = (0.25, 0.6)  # of all rows, visible before the next kill
@@ -82,10 +83,8 @@ class PipelineRun:
 def _family(pid: int) -> Iterator[int]:
     """A process and all that it started, and they started."""
     yield pid
-    with suppress(FileNotFoundError):
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in children.read_text().split():
-                yield from _family(int(child))
+    for child in children_of(pid):
+        yield from _family(child)
 
 
 @dataclass(slots=True)

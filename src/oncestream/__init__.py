@@ -58,6 +58,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'oncestream' has no attribute {name!r}")
     from importlib import import_module
 
+    import_module(
+        "oncestream.machine"
+    )  # raises SystemUnsupported, before another module fails in its own way
     try:
         return getattr(import_module(_HOMES[name]), name)
     except ModuleNotFoundError as error:

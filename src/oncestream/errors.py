@@ -25,6 +25,14 @@ class OncestreamError(Exception):
         return self.suggestion.format(**self.facts)
 
 
+class SystemUnsupported(OncestreamError):
+    """The operating system lacks what every part of this package needs: it is Windows."""
+
+    cause = "oncestream does not run on this operating system: it has no {missing}"
+    suggestion = "run it on Linux or macOS; on Windows run it in WSL, the Windows Subsystem for Linux"
+    exit_code = 2
+
+
 class DataFolderInUse(OncestreamError):
     """Another process has the data folder open."""
 

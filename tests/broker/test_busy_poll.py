@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,6 @@ SOON_S = 50e-6
 LATE_S = 150e-6
 WIDE_US = 1_000_000  # a busy machine may take its time
 SPENT_S = 0.05  # of such a window: less than who stays awake, more than who sleeps
-NO_LIMIT = Path("/nowhere")
 
 
 class Turns:
@@ -94,15 +94,10 @@ def test_who_was_waited_for_in_vain_has_to_hurry_again(loop: Turns, client: Clie
 
 
 @pytest.mark.parametrize(
-    ("limit", "spare"), [("max 100000", True), ("250000 100000", True), ("100000 100000", False), ("", True)]
+    ("cores", "quota", "spare"), [(4, math.inf, True), (4, 2.5, True), (4, 1.0, False), (1, math.inf, False)]
 )
-def test_the_limit_of_a_container_counts(limit: str, spare: bool, tmp_path: Path) -> None:
-    (tmp_path / "cpu.max").write_text(limit)
-    assert has_cores_to_spare(tmp_path / "cpu.max", cores=4) == spare
-
-
-def test_with_one_core_there_is_none_to_spare() -> None:
-    assert not has_cores_to_spare(NO_LIMIT, cores=1)
+def test_with_the_time_of_one_core_there_is_none_to_spare(cores: int, quota: float, spare: bool) -> None:
+    assert has_cores_to_spare(cores, quota) == spare
 
 
 def test_in_a_thread_of_a_program_it_sleeps(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ import pytest
 from oncestream.broker.clock import Clock
 from oncestream.broker.node import Node, Topic
 from oncestream.broker.settings import load_settings
+from oncestream.machine import path_of
 from oncestream.storage import journal
 from oncestream.storage.disk import Disk
 from oncestream.storage.journal import FILE_NAMES
-from oncestream.testing.disk import path_of
 from oncestream.wire.error_codes import KafkaError
 from tests.broker.kit import TIMEOUT_S, batch
 from tests.storage.kit import values_in

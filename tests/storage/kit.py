@@ -8,13 +8,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from oncestream.machine import path_of
 from oncestream.records.compression import Codec
 from oncestream.records.records import Record, build_batch, records_of
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK, Disk
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
-from oncestream.testing.disk import FaultyDisk, path_of
+from oncestream.testing.disk import FaultyDisk
 
 TOPIC_ID = bytes(range(16))
 START_MS = 1_700_000_000_000

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 from random import Random
 
-from oncestream.testing.disk import FaultyDisk, path_of
+from oncestream.machine import path_of
+from oncestream.testing.disk import FaultyDisk
 
 PAGE_BYTES = 64  # small, so that small logs have many
 

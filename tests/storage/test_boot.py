@@ -21,14 +21,14 @@ VALUES = [b"%02d" % number * 50 for number in range(10)]
 @pytest.fixture
 def boot_id(tmp_path: Path) -> Path:
     path = tmp_path / "boot_id"
-    path.write_text("first\n")
+    path.write_text("first")
     return path
 
 
 @pytest.fixture
 def killed(tmp_path: Path, boot_id: Path) -> Path:
     """Ten batches, five of them below the recovery point."""
-    store = Store(tmp_path / "data", CONFIG, boot_id=boot_id)
+    store = Store(tmp_path / "data", CONFIG, boot_id=boot_id.read_bytes)
     store.folder.started()
     for value in VALUES[:5]:
         store.log.append(batch_of([value]))
@@ -52,9 +52,9 @@ def test_after_a_loss_of_power_the_log_ends_before_the_first_damaged_batch(
     killed: Path, boot_id: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     damage(killed, 7)
-    boot_id.write_text("second\n")
+    boot_id.write_text("second")
     with caplog.at_level(logging.WARNING, "oncestream.storage"):
-        store = Store(killed, CONFIG, boot_id=boot_id)
+        store = Store(killed, CONFIG, boot_id=boot_id.read_bytes)
     assert values_in(store.log) == VALUES[:7]
     assert store.log.append(batch_of([b"more"])).base_offset == 7
     assert "cut" in caplog.text
@@ -63,28 +63,28 @@ def test_after_a_loss_of_power_the_log_ends_before_the_first_damaged_batch(
 
 def test_a_start_that_did_not_come_to_its_end_does_not_hide_the_loss(killed: Path, boot_id: Path) -> None:
     damage(killed, 7)
-    boot_id.write_text("second\n")
-    folder = Store(killed, CONFIG, boot_id=boot_id).folder
+    boot_id.write_text("second")
+    folder = Store(killed, CONFIG, boot_id=boot_id.read_bytes).folder
     folder.abandon()  # another log may have the same yet
     damage(killed, 5)
-    assert values_in(Store(killed, CONFIG, boot_id=boot_id).log) == VALUES[:5]
+    assert values_in(Store(killed, CONFIG, boot_id=boot_id.read_bytes).log) == VALUES[:5]
 
 
 def test_files_that_are_given_up_do_not_come_back_under_the_names_of_new_ones(
     tmp_path: Path, boot_id: Path
 ) -> None:
     small = LogConfig(segment_bytes=400)
-    store = Store(tmp_path / "data", small, boot_id=boot_id)
+    store = Store(tmp_path / "data", small, boot_id=boot_id.read_bytes)
     store.folder.started()
     for value in VALUES:
         store.log.append(batch_of([value]))
     killed = store.killed()
     paths = sorted((killed / "events-0").glob("*.log"))
     paths[1].write_bytes(b"")
-    boot_id.write_text("second\n")
+    boot_id.write_text("second")
     disk = NotingDisk()
     disk.set_faults(DiskFaults(room_bytes=0, full_paths="*/leader-epoch-checkpoint*"))
-    recovered = Store(killed, small, disk=disk, boot_id=boot_id)
+    recovered = Store(killed, small, disk=disk, boot_id=boot_id.read_bytes)
     assert sorted((killed / "events-0").glob("*.log")) == paths[:2]
     assert "events-0" in disk.folders
     assert values_in(recovered.log) == VALUES[: int(paths[1].stem)]
@@ -95,20 +95,20 @@ def test_a_broker_that_was_only_killed_loses_nothing_so_it_is_damage(
     killed: Path, boot_id: Path, started_again: str
 ) -> None:
     if started_again != "not":
-        boot_id.write_text("second\n")
-        store = Store(killed, CONFIG, boot_id=boot_id)
+        boot_id.write_text("second")
+        store = Store(killed, CONFIG, boot_id=boot_id.read_bytes)
         store.folder.started()
         store.folder.abandon()
     damage(killed, 7)
-    log = Store(killed, CONFIG, boot_id=boot_id).log
+    log = Store(killed, CONFIG, boot_id=boot_id.read_bytes).log
     assert log.failed is not None
     assert values_in(log) == VALUES[:7]
 
 
 def test_below_the_recovery_point_it_is_damage(killed: Path, boot_id: Path) -> None:
     damage(killed, 3)
-    boot_id.write_text("second\n")
-    log = Store(killed, CONFIG, boot_id=boot_id).log
+    boot_id.write_text("second")
+    log = Store(killed, CONFIG, boot_id=boot_id.read_bytes).log
     assert log.failed is not None
     assert values_in(log) == VALUES[:3]
 
@@ -116,10 +116,10 @@ def test_below_the_recovery_point_it_is_damage(killed: Path, boot_id: Path) -> N
 @pytest.mark.parametrize("content", [None, b"", b"0\n5\nevents 0 5\n"])
 def test_without_recovery_points_it_is_damage(killed: Path, boot_id: Path, content: bytes | None) -> None:
     damage(killed, 7)
-    boot_id.write_text("second\n")
+    boot_id.write_text("second")
     path = killed / RECOVERY_POINTS
     path.unlink() if content is None else path.write_bytes(content)
-    log = Store(killed, CONFIG, boot_id=boot_id).log
+    log = Store(killed, CONFIG, boot_id=boot_id.read_bytes).log
     assert log.failed is not None
     assert values_in(log) == VALUES[:7]
 
@@ -127,13 +127,11 @@ def test_without_recovery_points_it_is_damage(killed: Path, boot_id: Path, conte
 def test_a_folder_without_a_mark_and_a_system_without_boot_ids_are_not_another_start(
     killed: Path, boot_id: Path
 ) -> None:
-    boot_id.write_text("second\n")
-    assert BootMark(killed, REAL_DISK, boot_id).is_another
-    boot_id.unlink()
-    mark = BootMark(killed, REAL_DISK, boot_id)
+    boot_id.write_text("second")
+    assert BootMark(killed, REAL_DISK, boot_id.read_bytes).is_another
+    mark = BootMark(killed, REAL_DISK, lambda: None)
     assert not mark.is_another
     mark.set()
     assert (killed / FILE_NAME).read_bytes() == b"first"
     (killed / FILE_NAME).unlink()
-    boot_id.write_text("second\n")
-    assert not BootMark(killed, REAL_DISK, boot_id).is_another
+    assert not BootMark(killed, REAL_DISK, boot_id.read_bytes).is_another

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from oncestream.machine import path_of
 from oncestream.storage.config import LogConfig
 from oncestream.storage.journal import (
     BATCH_BYTES_MAX,
@@ -18,7 +19,7 @@ from oncestream.storage.journal import (
     LogKey,
     read_journal,
 )
-from oncestream.testing.disk import DiskFaults, FaultyDisk, path_of
+from oncestream.testing.disk import DiskFaults, FaultyDisk
 from tests.storage.kit import TOPIC_ID, NotingDisk, Store, batch_of, values_in
 
 KEY = LogKey(TOPIC_ID, 0)

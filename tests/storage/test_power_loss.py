@@ -31,7 +31,6 @@ class Machine:
     def __init__(self, root: Path, chance: Random) -> None:
         self._chance = chance
         self._path = root / "data"
-        self._boot_id = root / "boot_id"
         self._boots = count()
         self._boot()
         self._written: list[list[bytes]] = [[] for _ in range(LOGS)]
@@ -42,7 +41,7 @@ class Machine:
 
     def _open(self, disk: PowerlessDisk) -> None:
         self._disk = disk
-        self._folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk, boot_id=self._boot_id)
+        self._folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk, boot_id=lambda: self._boot_id)
         self._logs = [self._folder.open_log("events", n, bytes([n]) * 16, CONFIG) for n in range(LOGS)]
         self._folder.journal.batch_bytes_max = LARGE
         self._folder.journal.start({bytes([n]) * 16 for n in range(LOGS)}, active=True)
@@ -126,11 +125,11 @@ class Machine:
         self._check(acknowledged)
 
     def _boot(self) -> None:
-        self._boot_id.write_text(f"{next(self._boots)}\n")
+        self._boot_id = b"%d" % next(self._boots)
 
     def _recover_in_part(self, disk: PowerlessDisk) -> None:
         """Somebody kills the broker while it opens its logs."""
-        folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk, boot_id=self._boot_id)
+        folder = DataFolder.open(self._path, clock_ms=Clock(), disk=disk, boot_id=lambda: self._boot_id)
         for number in range(self._chance.randrange(LOGS)):
             folder.open_log("events", number, bytes([number]) * 16, CONFIG)
         folder.abandon()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from time import monotonic
 from typing import Final
 
+from oncestream import machine
+
 ROW: Final = 8  # requests, each soon after the last, before the loop stays awake
-_CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds, or "max", in a period
 
 
 class BusyPoll:
@@ -52,15 +51,7 @@ class BusyPoll:
             self._row = 0
 
 
-def has_cores_to_spare(cpu_limit: Path = _CPU_LIMIT, cores: int | None = None) -> bool:
+def has_cores_to_spare(cores: int | None = None, quota: float | None = None) -> bool:
     """Whether a client can run while the broker stays awake: not where both share the time of one core."""
-    try:
-        quota, period = cpu_limit.read_text().split()
-        limit = float(quota) / float(period)
-    except (OSError, ValueError):  # there is none
-        limit = float("inf")
-    return min(_cores() if cores is None else cores, limit) >= 2
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = machine.usable_cores() if cores is None else cores
+    return min(cores, machine.cpu_quota() if quota is None else quota) >= 2

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from oncestream import machine
 from oncestream.broker.runner import new_loop, run_broker
 from oncestream.broker.settings import ENVIRONMENT_PREFIX, BrokerSettings, load_settings
 from oncestream.errors import BrokerFailed, OncestreamError
@@ -22,6 +23,7 @@ from oncestream.errors import BrokerFailed, OncestreamError
 START_SECONDS_MAX: Final = 60.0
 STOP_SECONDS_MAX: Final = 60.0
 READY_PREFIX: Final = "oncestream broker ready on "
+OPEN_FILES_MIN: Final = 1024  # macOS begins with 256, fewer than the log files that are kept open
 
 
 class Broker:
@@ -111,6 +113,7 @@ class Broker:
 
     def _start_thread(self) -> None:
         self._failure = None
+        machine.raise_file_limit(OPEN_FILES_MIN)
         ready = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(ready,), name="oncestream-broker", daemon=True

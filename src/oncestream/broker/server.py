@@ -153,7 +153,10 @@ class Server:
                 self._listening(listener, False)
                 self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._listening, listener, True)
                 return
-            self._welcome(listener, sock, f"{address[0]}:{address[1]}")
+            if address is None:  # macOS says so where the client has disconnected already
+                sock.close()
+            else:
+                self._welcome(listener, sock, f"{address[0]}:{address[1]}")
 
     def _welcome(self, listener: Listener, sock: socket.socket, peer: str) -> None:
         if len(self._connections) >= self._node.settings.connections_max and not self._make_room():
@@ -161,7 +164,11 @@ class Server:
             sock.close()
             return
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:  # macOS says so where the client has disconnected already
+            sock.close()
+            return
         address = listener.address_for(sock)
         login = self._login(listener, peer) if listener.mechanisms else None
         if listener.protocol.uses_tls:

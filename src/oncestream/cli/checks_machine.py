@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import shutil
@@ -16,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from oncestream import machine
 from oncestream.client.settings import ClientSettings
 from oncestream.errors import BadArgument, BadSetting, NoJava
 
@@ -26,8 +26,6 @@ FREE_BYTES_FAIL: Final = 200 * 1024**2
 SYNC_MS_WARN: Final = 20.0
 SYNC_TIMES: Final = 15
 OPEN_FILES_WARN: Final = 4096
-TIME_ERROR: Final = 5  # of adjtimex(2): the clock is not synchronised
-TIMEX_BYTES: Final = 512
 
 
 class State(StrEnum):
@@ -105,7 +103,7 @@ def _sync_speed(data: Path) -> Check:
         advice = "give this user the right to write there, or choose another folder with --data"
         return Check("disk sync", State.FAIL, f"cannot write to {folder}: {error.strerror}", advice)
     median_ms = times_ms[len(times_ms) // 2]
-    detail = f"{median_ms:.1f} ms per fdatasync at {folder}"
+    detail = f"{median_ms:.1f} ms per flush at {folder}"
     if median_ms > SYNC_MS_WARN:
         return Check("disk sync", State.WARN, detail, "use a faster disk; batch more records per request")
     return Check("disk sync", State.OK, detail)
@@ -114,7 +112,7 @@ def _sync_speed(data: Path) -> Check:
 def _sync_ms(descriptor: int) -> float:
     os.write(descriptor, b"x" * 4096)
     began = time.perf_counter()
-    os.fdatasync(descriptor)
+    machine.sync_data(descriptor)
     return (time.perf_counter() - began) * 1000
 
 
@@ -146,14 +144,13 @@ def _port(listen: str) -> Check:
 def _clock() -> Check:
     """Timestamps of records and their retention go by it."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    try:
-        told = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(TIMEX_BYTES))
-    except (OSError, AttributeError):
+    synchronised = machine.is_clock_synchronised()
+    if synchronised is None:
         return Check("clock", State.OK, f"{now}; whether it is synchronised cannot be asked here")
-    if told == TIME_ERROR:
+    if not synchronised:
         advice = "let chrony, ntpd or systemd-timesyncd set it, here and on every machine of the cluster"
         return Check("clock", State.WARN, f"{now}, not synchronised as far as the kernel knows", advice)
-    return Check("clock", State.OK, f"{now}, synchronised" if told >= 0 else now)
+    return Check("clock", State.OK, f"{now}, synchronised")
 
 
 def _existing(folder: Path) -> Path:

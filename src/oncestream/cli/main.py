@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Final
+
+from oncestream.errors import SystemUnsupported
 
 COMMAND: Final = ["broker", "start"]
 VALUES: Final = ("--data", "--listen", "--config", "--set")
@@ -17,6 +20,11 @@ FLAGS: Final = ("--insecure", "--verbose", "-v")
 
 
 def main() -> None:
+    try:
+        import_module("oncestream.machine")
+    except SystemUnsupported as error:  # typer and the commands would fail in their own way
+        sys.stderr.write(f"error: {error.cause_text}\nwhat to do: {error.suggestion_text}\n")
+        sys.exit(error.exit_code)
     arguments = sys.argv[1:]
     options = read_options(arguments[2:]) if arguments[:2] == COMMAND else None
     sys.exit(_run() if options is None else _start(options))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import resource
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from oncestream import machine
 from oncestream.broker.embedded import READY_PREFIX
 from oncestream.broker.runner import new_loop, run_broker
 from oncestream.broker.settings import BrokerSettings, load_settings
@@ -31,13 +31,6 @@ def start_broker(
     given = {"data": data, "listen": listen, "insecure": insecure or None}
     flags.update({name: value for name, value in given.items() if value is not None})
     _serve(load_settings(config, flags=flags), verbose)
-
-
-def _raise_file_limit() -> None:
-    """Connections and log files together need more than the usual 1024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, object]:
@@ -63,7 +56,7 @@ def _serve(settings: BrokerSettings, verbose: bool) -> None:
         sys.stdout.write(f"{READY_PREFIX}{addresses}\n")
         sys.stdout.flush()
 
-    _raise_file_limit()
+    machine.raise_file_limit()  # connections and log files together need more than the usual 1024
     gc.disable()
     loop = new_loop()
     stop = asyncio.Event()

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from oncestream import machine
 from oncestream.spark.java import Java, cache_folder
 
 ARCHIVES_MAX: Final = 3
@@ -73,13 +73,7 @@ def _claim(archive: Path) -> bool:
 
 def _in_use(partial: Path) -> bool:
     """Whether a JVM lives that will write this file, or is writing it."""
-    return any(bytes(partial) in command for command in _commands())
-
-
-def _commands() -> Iterator[bytes]:
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            yield (process / "cmdline").read_bytes()
+    return any(bytes(partial) in command for command in machine.command_lines())
 
 
 def _partial(archive: Path) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
+from oncestream import machine
 from oncestream.spark.class_archive import class_archive_options
 from oncestream.spark.java import find_java
 from oncestream.spark.shipping import is_in_process
@@ -94,7 +95,7 @@ def _collector(own: str) -> list[str]:
     """Half the memory of the JVM's default one at the same speed; two at once would stop the JVM."""
     if COLLECTOR.search(own):
         return []
-    few_cores = len(os.sched_getaffinity(0)) <= SERIAL_CORES_MAX
+    few_cores = machine.usable_cores() <= SERIAL_CORES_MAX
     return ["-XX:+UseSerialGC" if few_cores else "-XX:+UseParallelGC"]
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from oncestream import machine
 from oncestream.errors import UnsafeSparkSetting
 from oncestream.spark.java import find_java
 from oncestream.spark.jvm_start import java_options, start_jvm
@@ -125,7 +126,7 @@ def _python(master: str) -> str | None:
     if "PYSPARK_PYTHON" in os.environ:
         return None
     if _is_local(master):
-        return worker_python()
+        return worker_python() if machine.MAY_FORK_LOADED else sys.executable
     return sys.executable if urlsplit(master).hostname in {LOOPBACK, "localhost"} else None
 
 
@@ -155,10 +156,9 @@ def _is_local(master: str) -> bool:
 
 def _cores(master: str) -> int:
     """How many tasks run at once on a local master."""
-    available = len(os.sched_getaffinity(0))
     if cluster := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
         return int(cluster[1]) * int(cluster[2])
     threads = re.match(r"local\[\s*(\d+|\*)", master)
     if threads is None:
         return 1
-    return available if threads[1] == "*" else int(threads[1])
+    return machine.usable_cores() if threads[1] == "*" else int(threads[1])

@@ -17,13 +17,15 @@ import signal
 import socket
 import sys
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple, NoReturn
 
 from oncestream.spark.worker_door import ANSWER, HEADER
 
 REQUEST_BYTES_MAX: Final = 16 << 20
 REQUEST_TIMEOUT_S: Final = 10.0
+SIGNALS_MAX: Final = 4096
 PRELOADED: Final = (
     "numpy",
     "pyarrow",
@@ -63,24 +65,44 @@ def main(listener: socket.socket) -> None:
             importlib.import_module(module)
     gc.collect()
     gc.freeze()
-    with selectors.DefaultSelector() as selector:
+    with selectors.DefaultSelector() as selector, _signals_of_children() as ended:
         selector.register(listener, selectors.EVENT_READ)
+        selector.register(ended, selectors.EVENT_READ)
         selector.register(0, selectors.EVENT_READ)
-        _serve(listener, selector)
+        _serve(listener, ended, selector)
 
 
-def _serve(listener: socket.socket, selector: selectors.BaseSelector) -> None:
+@contextmanager
+def _signals_of_children() -> Iterator[socket.socket]:
+    """What it gives is readable once a child has ended: on every system, unlike a descriptor of the child."""
+    ended, waker = socket.socketpair()
+    with ended, waker:
+        ended.setblocking(False)
+        waker.setblocking(False)
+        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        yield ended
+        signal.set_wakeup_fd(-1)
+
+
+def _serve(listener: socket.socket, ended: socket.socket, selector: selectors.BaseSelector) -> None:
+    children: dict[int, Child] = {}
     while True:
         for key, _ in selector.select():
             if key.fileobj is listener:
-                _accept(listener, selector)
-            elif isinstance(key.data, Child):
-                _child_event(key, selector)
-            else:
+                _accept(listener, selector, children)
+            elif key.fileobj is ended:
+                ended.recv(SIGNALS_MAX)
+                _reap(selector, children)
+            elif not isinstance(key.data, Child):
                 return
+            elif key.data.pid in children:
+                # The door was killed: whoever wanted the process wants it no more.
+                selector.unregister(key.data.connection)
+                os.kill(key.data.pid, signal.SIGTERM)
 
 
-def _accept(listener: socket.socket, selector: selectors.BaseSelector) -> None:
+def _accept(listener: socket.socket, selector: selectors.BaseSelector, children: dict[int, Child]) -> None:
     connection, _ = listener.accept()
     connection.settimeout(REQUEST_TIMEOUT_S)
     try:
@@ -90,34 +112,32 @@ def _accept(listener: socket.socket, selector: selectors.BaseSelector) -> None:
         return
     pid = os.fork()
     if pid == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         selector.close()
         listener.close()
         connection.close()
         _become(request)
     for stream in request.streams:
         os.close(stream)
-    child = Child(pid, connection)
-    selector.register(os.pidfd_open(pid), selectors.EVENT_READ, child)
+    child = children[pid] = Child(pid, connection)
     selector.register(connection, selectors.EVENT_READ, child)
     with suppress(OSError):
         connection.sendall(ANSWER.pack(pid))
 
 
-def _child_event(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
-    child: Child = key.data
-    if key.fileobj is child.connection:
-        # The door was killed: whoever wanted the process wants it no more.
-        selector.unregister(child.connection)
-        os.kill(child.pid, signal.SIGTERM)
-        return
-    selector.unregister(key.fileobj)
-    os.close(key.fd)
-    _, status = os.waitpid(child.pid, 0)
-    with suppress(KeyError):
-        selector.unregister(child.connection)
-    with suppress(OSError):
-        child.connection.sendall(ANSWER.pack(os.waitstatus_to_exitcode(status) & 0xFF))
-    child.connection.close()
+def _reap(selector: selectors.BaseSelector, children: dict[int, Child]) -> None:
+    """Tells the doors of all children that have ended; one signal may stand for several."""
+    for child in list(children.values()):
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
+        if not pid:
+            continue
+        del children[pid]
+        with suppress(KeyError):
+            selector.unregister(child.connection)
+        with suppress(OSError):
+            child.connection.sendall(ANSWER.pack(os.waitstatus_to_exitcode(status) & 0xFF))
+        child.connection.close()
 
 
 def _receive(connection: socket.socket) -> Request:

@@ -6,24 +6,27 @@ kernel, takes along what was not flushed, page by page and in any order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from oncestream import machine
 from oncestream.storage.disk import Disk
 
 FILE_NAME: Final = ".boot"
-BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class BootMark:
     """A file that names the start of the machine under which the folder is in use."""
 
-    def __init__(self, folder: Path, disk: Disk, boot_id: Path = BOOT_ID) -> None:
+    def __init__(
+        self, folder: Path, disk: Disk, boot_id: Callable[[], bytes | None] = machine.boot_id
+    ) -> None:
         self._path = folder / FILE_NAME
         self._disk = disk
-        self._then, self._now = _read(self._path), _read(boot_id)
-        # Not known on other systems than Linux, nor of a folder from before there was such a file: then not.
+        self._then, self._now = _read(self._path), boot_id()
+        # Where one of them is not known it counts as the same start.
         self.is_another = bool(self._then and self._now and self._then != self._now)
 
     def set(self) -> None:
@@ -32,7 +35,7 @@ class BootMark:
             self._then = self._now
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> bytes | None:
     with suppress(OSError):
         return path.read_bytes().strip()
-    return b""
+    return None

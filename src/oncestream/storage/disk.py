@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from oncestream.machine import sync_data, sync_file
+
 
 class Disk:
     """The real disk. A test's disk overrides what it wants to fail."""
@@ -38,13 +40,13 @@ class Disk:
         os.ftruncate(fd, size_bytes)
 
     def sync(self, fd: int) -> None:
-        os.fdatasync(fd)
+        sync_data(fd)
 
     def sync_folder(self, folder: str | Path) -> None:
         """Makes created, renamed and removed names in the folder durable."""
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(fd)
+            sync_file(fd)
         finally:
             os.close(fd)
 

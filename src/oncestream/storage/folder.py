@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from oncestream import machine
 from oncestream.errors import DataFolderInUse, DataFolderUnusable
-from oncestream.storage.boot import BOOT_ID, BootMark
+from oncestream.storage.boot import BootMark
 from oncestream.storage.checkpoints import (
     CLEANER_OFFSETS,
     PARTITION_METADATA,
@@ -63,7 +64,7 @@ class DataFolder:
         clock_ms: Callable[[], int],
         disk: Disk,
         open_files_max: int,
-        boot_id: Path,
+        boot_id: Callable[[], bytes | None],
     ) -> None:
         self.path = path
         self.logs: dict[Partition, Log] = {}
@@ -101,7 +102,7 @@ class DataFolder:
         clock_ms: Callable[[], int],
         disk: Disk = REAL_DISK,
         open_files_max: int = OPEN_FILES_MAX,
-        boot_id: Path = BOOT_ID,
+        boot_id: Callable[[], bytes | None] = machine.boot_id,
     ) -> DataFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)

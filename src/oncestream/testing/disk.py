@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from oncestream.machine import path_of
 from oncestream.storage.disk import Disk
 from oncestream.testing.control_file import ControlFile, put
 
@@ -112,11 +113,6 @@ class FileControlledDisk(FaultyDisk):
         if (told := self._control.news()) is not None:
             self.set_faults(DiskFaults(**json.loads(told)))
         return self._faults
-
-
-def path_of(fd: int) -> str:
-    """Where an open file lies."""
-    return os.readlink(f"/proc/self/fd/{fd}")
 
 
 def _error(number: int) -> OSError:

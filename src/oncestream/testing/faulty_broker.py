@@ -40,6 +40,11 @@ class FaultyBroker(Broker):
         """So far ahead of the machine's wall clock, or behind it where negative; 0: right."""
         save_offset(self.clock, offset_ms)
 
+    @property
+    def has_ended(self) -> bool:
+        """Its process has ended, though neither `stop` nor `kill` was called."""
+        return self._child is not None and self._child.poll() is not None
+
     def _command(self, flags: list[str]) -> list[str]:
         return [sys.executable, "-m", __name__, str(self.control), str(self.clock), str(self.log), *flags]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
+from oncestream import machine
 from oncestream.errors import BrokerFailed
 from oncestream.testing.apache_kafka import ApacheKafka
 from oncestream.testing.clock import random_jump_ms
@@ -15,8 +15,6 @@ from oncestream.testing.faults import freeze, thaw
 from oncestream.testing.faulty_broker import FaultyBroker
 from oncestream.testing.ports import free_address
 from oncestream.verify.torture_plan import APACHE_ALONE_PACE, APACHE_PACE, EMBEDDED_PACE, Pace
-
-PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class Victim(Protocol):
@@ -60,7 +58,7 @@ class Embedded:
 
     def kill(self, node: int) -> None:
         assert node == 1
-        if os.waitid(os.P_PID, self._broker.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+        if self._broker.has_ended:
             raise BrokerFailed(folder=self._broker.settings.data, reason="it ended by itself; see broker.log")
         self._broker.kill()
 
@@ -160,14 +158,8 @@ class Brokers:
             return {}
         try:
             pids = {f"node {node}": self.victim.pid(node) for node in range(1, self.victim.nodes + 1)}
-            return {name: size for name, pid in pids.items() if (size := resident_bytes(pid)) is not None}
+            return {
+                name: size for name, pid in pids.items() if (size := machine.resident_bytes(pid)) is not None
+            }
         finally:
             self._lock.release()
-
-
-def resident_bytes(pid: int) -> int | None:
-    """None where the system does not tell (only Linux does in this way) or the process is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
-    except OSError:
-        return None

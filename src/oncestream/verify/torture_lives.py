@@ -121,5 +121,5 @@ class Lives:
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # how macOS refuses where all have ended
         os.killpg(process.pid, number)

@@ -22,11 +22,11 @@ from oncestream.broker.later import Later
 from oncestream.broker.node import Node
 from oncestream.broker.partition import Partition
 from oncestream.broker.settings import BrokerSettings, Durability
+from oncestream.machine import path_of
 from oncestream.records.batch import HEADER_SIZE, parse_header
 from oncestream.records.control import marker_of
 from oncestream.records.records import records_of
 from oncestream.storage.disk import Disk
-from oncestream.testing.disk import path_of
 from oncestream.wire.schema import Message
 
 TOPIC = "t"
