@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import warnings
 from collections import Counter, defaultdict
@@ -37,6 +38,9 @@ NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.in
 # This machine may be busy: no test fails for its time.
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
+
+# The JVMs of tests live for seconds: the quick compiler alone takes less processor time than both.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 # Brokers of many tests live in one process, and their clients too: more files than the usual limit of 1024.
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
