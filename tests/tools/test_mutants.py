@@ -58,6 +58,7 @@ KINDS = {
         "return None",
     },
     "x = max(é + y, 'a' + z)": {"x = min(é + y, 'a' + z)", "x = max(é - y, 'a' + z)"},
+    "return False": {"return True"},
     "if not x: raise Error(x + 1)": {"if  x: raise Error(x + 1)", "if not x: pass"},
     "for x in y: break": {"for x in y: continue"},
     "x: Literal[1] = y if y else z": {"x: Literal[1] = y if not (y) else z"},
