@@ -68,4 +68,5 @@ def run_behaviours(program: Path, bootstrap: str) -> dict[str, str]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     outcomes = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
     assert list(outcomes) == behaviours, done.stderr
+    print(done.stderr)  # where an error came from: pytest shows it with the test that failed
     return outcomes

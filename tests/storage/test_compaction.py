@@ -249,6 +249,7 @@ def test_a_job_that_finds_no_room_for_all_keys_does_the_rest_later(store: Store)
         store.log.finish_compaction(job)
     latest = {key: value for _, key, value in survivors(store.log)}
     assert latest == {b"%d" % (number % 20): b"v%d" % number for number in range(40, 60)}
+    assert len(survivors(store.log)) == len(latest), "no key was passed over"
 
 
 def test_a_crash_at_any_moment_of_the_swap_loses_nothing(tmp_path: Path) -> None:

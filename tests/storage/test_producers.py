@@ -156,3 +156,14 @@ def test_producers_do_not_disturb_each_other(store: Store) -> None:
     for number in range(10):
         store.log.append(batch_of([b"%d" % number], producer_id=number % 3, sequence=number // 3))
     assert len(values_in(store.log)) == 10
+
+
+def test_the_end_of_what_a_producer_wrote_is_known_for_a_commit_to_flush(store: Store) -> None:
+    assert store.log.end_offset_of(9) == 0
+    send(store.log, 0, count=3)
+    send(store.log, 0, producer_id=8)
+    assert store.log.end_offset_of(9) == 3
+    send(store.log, 3)
+    assert store.log.end_offset_of(9) == 5
+    store.log.append_marker(7, 0, 0, commit=True)
+    assert store.log.end_offset_of(7) == 0, "a marker is no data"

@@ -19,14 +19,13 @@ def is_allowed(age: int) -> bool:
     return age >= 18
 
 
-def count_down(number: int) -> int:
-    while number != 0:
-        number -= 1
-    return number
+def empty(queue: list[int]) -> None:
+    while queue:
+        queue.pop()
 """
 
 TESTS = """\
-from shop.rules import count_down, is_allowed
+from shop.rules import empty, is_allowed
 
 
 def test_far_from_the_boundary():
@@ -35,7 +34,9 @@ def test_far_from_the_boundary():
 
 
 def test_it_ends():
-    assert count_down(3) == 0
+    queue = [1, 2]
+    empty(queue)
+    assert queue == []
 """
 
 # The body of a function, and all that it may be changed to.
@@ -58,6 +59,7 @@ KINDS = {
         "return None",
     },
     "x = max(é + y, 'a' + z)": {"x = min(é + y, 'a' + z)", "x = max(é - y, 'a' + z)"},
+    "return False": {"return True"},
     "if not x: raise Error(x + 1)": {"if  x: raise Error(x + 1)", "if not x: pass"},
     "for x in y: break": {"for x in y: continue"},
     "x: Literal[1] = y if y else z": {"x: Literal[1] = y if not (y) else z"},
@@ -98,12 +100,10 @@ def test_a_run_shows_what_tests_miss_and_leaves_the_tree_alone(tree: Path) -> No
     added, text = run_on(tree)
     assert added == {
         Verdict.SURVIVED: {"+ return age > 18", "+ return age >= 19"},
-        Verdict.KILLED: {"+ return None", "+ while number == 0:", "+ while number != 1:"},
-        Verdict.TIMED_OUT: {"+ number += 1", "+ number -= 2"},
+        Verdict.KILLED: {"+ return None"},
+        Verdict.TIMED_OUT: {"+ pass"},
     }
-    lines = [line.strip() for line in text.splitlines()]
-    at = lines.index("src/shop/rules.py:2")
-    assert lines[at + 1 : at + 3] == ["- return age >= 18", "+ return age > 18"]
+    assert text.count("src/shop/rules.py:2\n    - return age >= 18\n    + return age") == 2
     assert files_of(tree) == before
 
 
@@ -117,12 +117,12 @@ def test_one_seed_draws_one_sample_evenly_from_all_files(tree: Path) -> None:
     (tree / "src" / "shop" / "more.py").write_text(SOURCE)
 
     def drawn(seed: int) -> list[tuple[str, int, str]]:
-        options = Options(seed, minutes=1, count=6)
+        options = Options(seed, minutes=1, count=4)
         return [(each.path.name, each.start, each.text) for each in sample(tree, [TARGET], options)]
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
-    assert sorted(name for name, _, _ in drawn(1)) == ["more.py"] * 3 + ["rules.py"] * 3
+    assert sorted(name for name, _, _ in drawn(1)) == ["more.py"] * 2 + ["rules.py"] * 2
 
 
 @pytest.mark.parametrize("body", KINDS)

@@ -61,6 +61,7 @@ TARGETS: Final = (
             "tests/spark/test_deliveries_verified.py",
             "tests/spark/crashes/test_lost_answers.py",
             "tests/spark/crashes/test_timeouts.py",
+            "tests/spark/crashes/test_takeover.py",
         ),
     ),
 )

@@ -126,8 +126,8 @@ class _Finder(ast.NodeVisitor):
             self._replace(node, str(node.value + 1))
 
     def visit_Return(self, node: ast.Return) -> None:
-        is_none = isinstance(node.value, ast.Constant) and node.value.value is None
-        if node.value is not None and not is_none:
+        is_nothing = isinstance(node.value, ast.Constant) and not node.value.value
+        if node.value is not None and not is_nothing:  # callers take False, 0 and None alike
             self._replace(node, "return None")
         self.generic_visit(node)
 

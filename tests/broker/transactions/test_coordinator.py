@@ -749,3 +749,36 @@ def test_clients_are_told_the_transaction_version_and_it_can_be_changed(world: W
     assert change(0, 3) is NONE
     assert "transaction.version" not in told()[0]
     assert change(2, 1) is NONE
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_commit_is_not_decided_when_one_of_its_partitions_cannot_be_flushed(
+    tmp_path: Path, broken: int
+) -> None:
+    world = World(tmp_path)
+    client = ready(world)
+    for index in (0, 1):
+        request = client.batch(b"v", index)
+        request.acks = 1
+        world.send(request, 12)
+    answers: list[Any] = []
+    world.send(client.ending(), 5).then(answers.append)
+    world.commits.fail(world.data_partitions[broken])
+    world.flush_all()
+    assert [ErrorCode(answer.error_code) for answer in answers] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert state_of(world).state is State.ONGOING
+    assert [world.committed(index) for index in (0, 1)] == [[], []]
+    world.stop()
+
+
+@pytest.mark.parametrize("owner", ["x", "y"])
+def test_a_request_with_the_batches_of_two_producers_writes_nothing(tmp_path: Path, owner: str) -> None:
+    world = World(tmp_path)
+    request = ready(world, "x").batch(b"x", 0)
+    request.topic_data[0].partition_data += ready(world, "y").batch(b"y", 1).topic_data[0].partition_data
+    request.transactional_id = owner
+    told = world.ask(request, 12).responses[0].partition_responses
+    assert [answer.error_code for answer in told] == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+    assert [partition.log.end_offset for partition in world.data_partitions] == [0, 0]
+    assert state_of(world, owner).state is State.EMPTY
+    world.stop()

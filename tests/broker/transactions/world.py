@@ -10,6 +10,7 @@ import itertools
 import os
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +28,8 @@ from oncestream.records.batch import HEADER_SIZE, parse_header
 from oncestream.records.control import marker_of
 from oncestream.records.records import records_of
 from oncestream.storage.disk import Disk
+from oncestream.storage.journal import FILE_NAMES
+from oncestream.wire.error_codes import KafkaError
 from oncestream.wire.schema import Message
 
 TOPIC = "t"
@@ -117,6 +120,16 @@ class HandCommit:
             partition.log.synced(ticket)
             partition.on_synced()
 
+    def fail(self, partition: Partition) -> None:
+        """The disk refuses the flush."""
+        self.dirty.pop(partition, None)
+        ticket = partition.log.unsynced()
+        assert ticket is not None
+        ticket.error = OSError(errno.EIO, "the disk is broken")
+        with suppress(KafkaError):
+            partition.log.synced(ticket)
+        partition.on_synced()
+
 
 class World:
     """One data folder, and the broker that runs on it at the moment."""
@@ -186,10 +199,15 @@ class World:
         self._start()
 
     def lose_power(self, keep: Callable[[int], int]) -> None:
-        """Of every partition's unflushed batches only the first `keep(how many there are)` stay."""
+        """Of every partition's unflushed batches only the first `keep(how many there are)` stay.
+
+        Nothing of the journal does: `HandCommit` flushes the partitions' own files, never the journal.
+        """
         durable = self._settings.durability is Durability.FSYNC
         ends = [(p.log.folder, p.log.synced_offset if durable else p.log.end_offset) for p in self.partitions]
         self.node.folder.abandon()
+        for name in FILE_NAMES:
+            (self._settings.data / name).unlink(missing_ok=True)
         for folder, synced_offset in ends:
             _cut(folder, synced_offset, keep)
         self._start()

@@ -12,6 +12,7 @@ import pytest
 
 from oncestream.client.cluster import Cluster
 from oncestream.client.settings import ClientSettings
+from oncestream.errors import BatchFailed
 from oncestream.spark.batch import Outcome, Step
 from oncestream.spark.write import start_query
 from oncestream.testing.network_faults import ALWAYS, NetworkFault
@@ -21,6 +22,7 @@ from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.end_txn import EndTxnResponse
 from tests.spark.crashes.jobs import SMALL_BATCH
 from tests.spark.crashes.kit import Topics, check_small, run_small, small_world
+from tests.spark.sink_kit import load, new_name, rows, texts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,3 +138,37 @@ def test_a_delayed_commit_does_not_end_the_transaction_that_follows(proxy: Fault
     assert run(trouble).attempts == 2
     assert refused
     assert set(refused) <= {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
+
+
+def test_a_load_whose_commit_is_never_answered_is_found_and_not_loaded_twice(
+    spark: SparkSession, topics: Topics, proxy: FaultProxy
+) -> None:
+    def on_step(step: Step, batch: int) -> None:
+        if step is Step.OFFSETS_ADDED:
+            proxy.cut_after(ApiKey.END_TXN, times=ALWAYS)
+        if step is Step.COMMITTED:
+            proxy.clear()
+
+    topic = new_name("loaded")
+    topics.create(topic)
+    done = load(rows(spark, [("a",), ("b",)], "value string"), topics.bootstrap, topic, on_step=on_step)
+    assert done.attempts == 1
+    assert texts(topics.bootstrap, topic) == ["a", "b"]
+
+
+def test_a_load_whose_commit_never_arrives_fails_shows_nothing_and_can_be_loaded_then(
+    spark: SparkSession, topics: Topics, proxy: FaultProxy
+) -> None:
+    def on_step(step: Step, batch: int) -> None:
+        if step is Step.OFFSETS_ADDED:
+            proxy.cut_before(ApiKey.END_TXN, times=ALWAYS)
+
+    topic, pipeline = new_name("loaded"), new_name()
+    topics.create(topic)
+    df = rows(spark, [("a",), ("b",)], "value string")
+    with pytest.raises(BatchFailed, match="no commit was answered"):
+        load(df, topics.bootstrap, topic, pipeline=pipeline, attempts_max=1, on_step=on_step)
+    proxy.clear()
+    assert texts(topics.bootstrap, topic) == []
+    assert load(df, topics.bootstrap, topic, pipeline=pipeline).rows == 2
+    assert texts(topics.bootstrap, topic) == ["a", "b"]
