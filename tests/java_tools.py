@@ -6,6 +6,7 @@ import json
 import re
 import selectors
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -68,5 +69,5 @@ def run_behaviours(program: Path, bootstrap: str) -> dict[str, str]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     outcomes = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
     assert list(outcomes) == behaviours, done.stderr
-    print(done.stderr)  # where an error came from: pytest shows it with the test that failed
+    sys.stderr.write(done.stderr)  # where an error came from: pytest shows it with the test that failed
     return outcomes
