@@ -782,3 +782,18 @@ def test_a_request_with_the_batches_of_two_producers_writes_nothing(tmp_path: Pa
     assert [partition.log.end_offset for partition in world.data_partitions] == [0, 0]
     assert state_of(world, owner).state is State.EMPTY
     world.stop()
+
+
+def test_a_transaction_that_the_log_knows_hides_none_whose_joining_was_lost(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    known, lost = ready(world, "x"), ready(world, "y")
+    assert known.produce(b"known", 0) is NONE
+    request = lost.batch(b"lost", 1)
+    world.send(request, 12)
+    world.commits.flush(world.data_partitions[1])
+    world.lose_power(lambda _: 0)
+    assert state_of(world, "y").state is State.ONGOING
+    assert produced(world.ask(request, 12)) is NONE
+    assert [known.end(), lost.end()] == [NONE, NONE]
+    assert [world.committed(0), world.committed(1)] == [[b"known"], [b"lost"]]
+    world.stop()
