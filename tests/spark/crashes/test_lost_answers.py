@@ -31,6 +31,10 @@ ROWS: Final = [f"row-{number}" for number in range(4 * SMALL_BATCH)]
 TROUBLED: Final = 1  # the batch whose commit meets trouble
 REQUEST_TIMEOUT_MS: Final = 1_000
 API_TIMEOUT_MS: Final = 4_000
+IMPATIENT: Final = {
+    "request.timeout.ms": str(REQUEST_TIMEOUT_MS),
+    "default.api.timeout.ms": str(API_TIMEOUT_MS),
+}
 
 
 @pytest.fixture
@@ -143,16 +147,20 @@ def test_a_delayed_commit_does_not_end_the_transaction_that_follows(proxy: Fault
 def test_a_load_whose_commit_is_never_answered_is_found_and_not_loaded_twice(
     spark: SparkSession, topics: Topics, proxy: FaultProxy
 ) -> None:
+    lost: list[NetworkFault] = []
+
     def on_step(step: Step, batch: int) -> None:
         if step is Step.OFFSETS_ADDED:
-            proxy.cut_after(ApiKey.END_TXN, times=ALWAYS)
+            lost.append(proxy.cut_after(ApiKey.END_TXN, times=ALWAYS))
         if step is Step.COMMITTED:
             proxy.clear()
 
     topic = new_name("loaded")
     topics.create(topic)
-    done = load(rows(spark, [("a",), ("b",)], "value string"), topics.bootstrap, topic, on_step=on_step)
+    df = rows(spark, [("a",), ("b",)], "value string")
+    done = load(df, proxy.bootstrap_servers, topic, settings=IMPATIENT, on_step=on_step)
     assert done.attempts == 1
+    assert lost[0].hits > 0
     assert texts(topics.bootstrap, topic) == ["a", "b"]
 
 
@@ -167,7 +175,15 @@ def test_a_load_whose_commit_never_arrives_fails_shows_nothing_and_can_be_loaded
     topics.create(topic)
     df = rows(spark, [("a",), ("b",)], "value string")
     with pytest.raises(BatchFailed, match="no commit was answered"):
-        load(df, topics.bootstrap, topic, pipeline=pipeline, attempts_max=1, on_step=on_step)
+        load(
+            df,
+            proxy.bootstrap_servers,
+            topic,
+            settings=IMPATIENT,
+            pipeline=pipeline,
+            attempts_max=1,
+            on_step=on_step,
+        )
     proxy.clear()
     assert texts(topics.bootstrap, topic) == []
     assert load(df, topics.bootstrap, topic, pipeline=pipeline).rows == 2
