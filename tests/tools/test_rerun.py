@@ -206,6 +206,8 @@ WORKER_ONLY = "def pytest_{hook}({names}):\n    import os\n    if 'PYTEST_XDIST_
 BROKEN_PARTS = {
     "INTERNALERROR": WORKER_ONLY.format(hook="runtest_makereport", names="item, call")
     + "assert '5' not in item.name or call.when != 'call'",
+    "INTERNALERROR at the end of a worker": WORKER_ONLY.format(hook="sessionfinish", names="session")
+    + "raise OSError",
     "workers died while they ran no test": WORKER_ONLY.format(hook="sessionfinish", names="session")
     + "os.kill(os.getpid(), 9)",
 }

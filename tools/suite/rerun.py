@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,6 +27,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 import pytest
+from xdist.workermanage import WorkerController
 
 from oncestream.spark.java import cache_folder
 
@@ -34,6 +36,7 @@ SECOND_RUN_TIMEOUT_S: Final = 1800  # each test has a time-out of its own; this 
 OUTPUT_LINES_MAX: Final = 150
 IDLE_DEATHS_MAX: Final = 1  # workers that die of no test: the second one is no accident
 CRASH: Final = "???"  # the phase in pytest-xdist's report of a test that its worker died of
+BROKE_AT_END: Final = "broke_at_end"
 COUNT_FILE: Final = "flaky-tests.jsonl"
 
 
@@ -49,6 +52,20 @@ class SecondRun:
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Rerun(config), "rerun")
+    else:
+        config.pluginmanager.register(Worker(), "rerun")
+
+
+class Worker:
+    """Lives in a worker: pytest-xdist keeps to itself that the end of a worker's session failed."""
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
+        try:
+            return (yield)
+        except BaseException:
+            session.config.workeroutput[BROKE_AT_END] = traceback.format_exc()  # type: ignore[attr-defined]
+            raise
 
 
 class Rerun:
@@ -68,8 +85,11 @@ class Rerun:
         self._broke_inside = True  # pytest-xdist goes on without the worker and its tests
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, error: object | None) -> None:
+    def pytest_testnodedown(self, node: WorkerController, error: object | None) -> None:
         self._deaths += error is not None
+        if said := getattr(node, "workeroutput", {}).get(BROKE_AT_END):
+            self._broke_inside = True
+            self._say(f"INTERNALERROR at the end of a worker\n{said}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seen.add(report.nodeid)
