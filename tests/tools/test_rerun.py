@@ -174,6 +174,8 @@ def test_the_count_goes_on_over_runs_and_without_workers(tmp_path: Path) -> None
     tests = 'def test_fails_the_first_time(): assert not first_time("fails")'
     assert "(1 times so far" in run_suite(tmp_path, tests).out
     (tmp_path / "fails").unlink()
+    with (tmp_path / "cache" / "flaky-tests.jsonl").open("a") as file:
+        file.write('{"at": "half a line\n')
     again = run_suite(tmp_path, tests, "-n", "1")
     assert "(2 times so far" in again.out
     assert again.status == 0

@@ -253,7 +253,11 @@ def _counts() -> Counter[str]:
         lines = _count_path().read_text().splitlines()
     except OSError:
         return Counter()
-    return Counter(json.loads(line)["test"] for line in lines)
+    counts: Counter[str] = Counter()
+    for line in lines:
+        with suppress(json.JSONDecodeError):  # a run that was killed left half a line
+            counts[json.loads(line)["test"]] += 1
+    return counts
 
 
 def _count_path() -> Path:
