@@ -174,6 +174,8 @@ def test_the_count_goes_on_over_runs_and_without_workers(tmp_path: Path) -> None
     tests = 'def test_fails_the_first_time(): assert not first_time("fails")'
     assert "(1 times so far" in run_suite(tmp_path, tests).out
     (tmp_path / "fails").unlink()
+    with (tmp_path / "cache" / "flaky-tests.jsonl").open("a") as file:
+        file.write('{"at": "half a line\n')
     again = run_suite(tmp_path, tests, "-n", "1")
     assert "(2 times so far" in again.out
     assert again.status == 0
@@ -200,3 +202,63 @@ def test_a_run_that_stops_at_the_first_failure_has_no_second_run(tmp_path: Path)
     ran = run_suite(tmp_path, tests, "-x")
     assert ran.status == 1
     assert "FLAKY" not in ran.out
+
+
+WORKER_ONLY = "def pytest_{hook}({names}):\n    import os\n    if 'PYTEST_XDIST_WORKER' in os.environ: "
+BROKEN_PARTS = {
+    "INTERNALERROR": WORKER_ONLY.format(hook="runtest_makereport", names="item, call")
+    + "assert '5' not in item.name or call.when != 'call'",
+    "INTERNALERROR at the end of a worker": WORKER_ONLY.format(hook="sessionfinish", names="session")
+    + "raise OSError",
+    "workers died while they ran no test": WORKER_ONLY.format(hook="sessionfinish", names="session")
+    + "os.kill(os.getpid(), 9)",
+}
+
+
+@pytest.mark.parametrize("said", BROKEN_PARTS)
+def test_workers_that_break_without_a_failed_test_fail_the_run(tmp_path: Path, said: str) -> None:
+    (tmp_path / "conftest.py").write_text(BROKEN_PARTS[said])
+    ran = run_suite(
+        tmp_path, '@pytest.mark.parametrize("number", range(6))\ndef test_it(number): pass', "-n", "2"
+    )
+    assert ran.status == 1, ran.out
+    assert said in ran.out
+
+
+HARD_TO_RUN_AGAIN = """
+def test_quiet(): pass
+
+@pytest.mark.parametrize("name", ["x" * 200_000])
+def test_of_a_long_name(name):
+    assert not first_time("long")
+
+def test_leaves_a_process_running():
+    assert not first_time("process")
+    if os.fork() == 0:
+        time.sleep(3600)
+"""
+
+STRICT = """
+import warnings, pytest
+from pathlib import Path
+
+@pytest.mark.xfail
+def test_passes_against_its_mark(): pass
+
+def test_warns(): warnings.warn("a warning")
+
+def test_fails_the_first_time():
+    seen = Path(__file__).with_name("seen")
+    was_seen = seen.exists()
+    seen.touch()
+    assert was_seen
+"""
+
+
+def test_names_processes_and_options_do_not_change_what_a_second_run_says(tmp_path: Path) -> None:
+    (tmp_path / "test_a@b.py").write_text(STRICT)
+    options = ("-n", "2", "-W", "error", "-o", "xfail_strict=true")
+    ran = run_suite(tmp_path, HARD_TO_RUN_AGAIN, *options)
+    assert ran.status == 1, ran.out[-5000:]
+    assert ran.failed_twice == {"test_passes_against_its_mark", "test_warns"}
+    assert "2 failed, 1 passed, 3 flaky" in ran.closing_line

@@ -4,6 +4,7 @@ A test that passes the second time leaves the run green; the last lines name it 
 runs, and `flaky-tests.jsonl` in the cache folder keeps count. A test that fails twice fails the run.
 A dead worker, a time-out and a failed fixture count as failures of the tests they hit. Tests whose fixture failed
 with the same words run again together, in one process.
+A run that lost a test, broke inside, or lost two workers between tests is never green.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -25,12 +27,16 @@ from typing import Final
 from xml.etree import ElementTree
 
 import pytest
+from xdist.workermanage import WorkerController
 
 from oncestream.spark.java import cache_folder
 
 SECOND_RUNS_MAX: Final = 20  # more failures than that are no accident
 SECOND_RUN_TIMEOUT_S: Final = 1800  # each test has a time-out of its own; this one ends a process that hangs
 OUTPUT_LINES_MAX: Final = 150
+IDLE_DEATHS_MAX: Final = 1  # workers that die of no test: the second one is no accident
+CRASH: Final = "???"  # the phase in pytest-xdist's report of a test that its worker died of
+BROKE_AT_END: Final = "broke_at_end"
 COUNT_FILE: Final = "flaky-tests.jsonl"
 
 
@@ -46,6 +52,20 @@ class SecondRun:
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Rerun(config), "rerun")
+    else:
+        config.pluginmanager.register(Worker(), "rerun")
+
+
+class Worker:
+    """Lives in a worker: pytest-xdist keeps to itself that the end of a worker's session failed."""
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
+        try:
+            return (yield)
+        except BaseException:
+            session.config.workeroutput[BROKE_AT_END] = traceback.format_exc()  # type: ignore[attr-defined]
+            raise
 
 
 class Rerun:
@@ -57,16 +77,33 @@ class Rerun:
         self._failures: dict[str, list[pytest.TestReport]] = {}
         self._second_runs: list[SecondRun] = []
         self._verdict = ""
+        self._broke_inside = False
+        self._deaths = 0
+        self._deaths_of_a_test = 0
+
+    def pytest_internalerror(self) -> None:
+        self._broke_inside = True  # pytest-xdist goes on without the worker and its tests
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: WorkerController, error: object | None) -> None:
+        self._deaths += error is not None
+        if said := getattr(node, "workeroutput", {}).get(BROKE_AT_END):
+            self._broke_inside = True
+            self._say(f"INTERNALERROR at the end of a worker\n{said}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seen.add(report.nodeid)
+        self._deaths_of_a_test += str(report.when) == CRASH
         if report.failed:
             self._failures.setdefault(report.nodeid, []).append(report)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Iterator[None]:
         result = yield
-        if self._failures:
+        self._verdict = self._why_never_green(session)
+        if self._verdict:
+            session.testsfailed += 1
+        elif self._failures:
             self._run_failed_again(session)
         return result
 
@@ -84,18 +121,29 @@ class Rerun:
                 said = f"FLAKY {plain_id(test)} ({counts[plain_id(test)]} times so far, see {_count_path()})"
                 terminalreporter.line(said if run.passed else f"FAILED TWICE {plain_id(test)}")
 
+    def _why_never_green(self, session: pytest.Session) -> str:
+        never_ran = 0 if self._config.option.collectonly else session.testscollected - len(self._seen)
+        idle_deaths = self._deaths - self._deaths_of_a_test
+        if never_ran > 0:
+            return f"none: {never_ran} tests never ran"
+        if self._broke_inside:
+            return "none: pytest broke inside a worker, see INTERNALERROR"
+        if idle_deaths > IDLE_DEATHS_MAX:
+            return f"none: {idle_deaths} workers died while they ran no test"
+        return ""
+
     def _run_failed_again(self, session: pytest.Session) -> None:
         groups = _groups(self._failures)
-        if len(self._seen) < session.testscollected:
-            self._verdict = f"none: {session.testscollected - len(self._seen)} tests never ran"
-        elif len(groups) > SECOND_RUNS_MAX:
+        if len(groups) > SECOND_RUNS_MAX:
             self._verdict = (
                 f"none: {len(groups)} failures are no accident (at most {SECOND_RUNS_MAX} run again)"
             )
         else:
             for number, tests in enumerate(groups, 1):
                 self._say(f"second run {number} of {len(groups)}, alone: {_listed(tests)}")
-                self._second_runs.append(run := run_alone(tests, self._config.rootpath))
+                self._second_runs.append(
+                    run := run_alone(tests, self._config.rootpath, _strictness(self._config))
+                )
                 self._say("passed" if run.passed else "failed again")
                 if run.passed:
                     self._forgive(session, tests)
@@ -125,34 +173,44 @@ class Rerun:
         self._config.pluginmanager.getplugin("terminalreporter").write_line(f"\n{line}")
 
 
-def run_alone(tests: tuple[str, ...], root: Path) -> SecondRun:
+def run_alone(tests: tuple[str, ...], root: Path, options: tuple[str, ...] = ()) -> SecondRun:
     """Runs these tests in a new process, with nothing beside it. A skipped test has not passed."""
     with tempfile.TemporaryDirectory() as folder:
-        outcomes = Path(folder) / "outcomes.xml"
+        outcomes, names, printed = (Path(folder) / name for name in ("outcomes.xml", "names", "printed"))
+        names.write_text("\n".join(map(plain_id, tests)), encoding="utf-8")  # too long for a command, perhaps
         command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", f"--junitxml={outcomes}"]
-        process = subprocess.Popen(
-            [*command, *map(plain_id, tests)],
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        with printed.open("wb") as file:  # a pipe would wait for whatever a test leaves running
+            process = subprocess.Popen(
+                [*command, *options, f"@{names}"],
+                cwd=root,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        late = ""
         try:
-            output, _ = process.communicate(timeout=SECOND_RUN_TIMEOUT_S)
+            process.wait(timeout=SECOND_RUN_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            output = f"the second run did not end within {SECOND_RUN_TIMEOUT_S} s"
+            late = f"\nthe second run did not end within {SECOND_RUN_TIMEOUT_S} s"
         finally:
             _end_group(process)
+        output = printed.read_text(errors="replace") + late
         passed = process.returncode == 0 and _passed(outcomes) == len(tests)
         return SecondRun(tests, passed, output)
 
 
 def plain_id(test: str) -> str:
     """The id of a test without the group that pytest-xdist appends."""
-    return test.rpartition("@")[0] if test.rfind("@") > test.rfind("]") else test
+    file, colons, name = test.partition("::")
+    return f"{file}{colons}{name.rpartition('@')[0]}" if name.rfind("@") > name.rfind("]") else test
+
+
+def _strictness(config: pytest.Config) -> tuple[str, ...]:
+    """What the command line of the first run made a failure is one in the second run too."""
+    warnings = (f"-W{given}" for given in config.option.pythonwarnings or ())
+    settings = (f"--override-ini={given}" for given in config.option.override_ini or ())
+    return (*warnings, *settings)
 
 
 def _groups(failures: dict[str, list[pytest.TestReport]]) -> list[tuple[str, ...]]:
@@ -173,7 +231,7 @@ def _passed(outcomes: Path) -> int:
     )
 
 
-def _end_group(process: subprocess.Popen[str]) -> None:
+def _end_group(process: subprocess.Popen[bytes]) -> None:
     """Nothing that the second run started outlives it."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -195,7 +253,11 @@ def _counts() -> Counter[str]:
         lines = _count_path().read_text().splitlines()
     except OSError:
         return Counter()
-    return Counter(json.loads(line)["test"] for line in lines)
+    counts: Counter[str] = Counter()
+    for line in lines:
+        with suppress(json.JSONDecodeError):  # a run that was killed left half a line
+            counts[json.loads(line)["test"]] += 1
+    return counts
 
 
 def _count_path() -> Path:
