@@ -42,9 +42,9 @@ def test_the_embedded_broker_comes_through_every_fault(tmp_path: Path) -> None:
 
 @pytest.mark.java
 def test_apache_kafka_comes_through(tmp_path: Path) -> None:
-    found = torture(Apache(tmp_path, nodes=1), tmp_path, effort(20, soak=600))
+    found = torture(Apache(tmp_path, nodes=1), tmp_path, effort(30, soak=600))
     assert found.ok, found.text()
-    assert found.audits["copiers"].inputs == found.audits["copiers"].outputs > 50
+    assert found.audits["copiers"].inputs == found.audits["copiers"].outputs > 100
 
 
 def test_a_broker_that_shows_open_transactions_is_caught_and_everything_is_kept(
