@@ -14,7 +14,7 @@ WHOLE  := -p tools.suite.rerun -p tools.suite.minutes
 help:
 	@echo "make demo        load 3,000 files exactly once with a pipeline that is killed twice on the way, and prove it"
 	@echo "make test        lint, types, layers, and every test"
-	@echo "make test-quick  the fast tests only, in two minutes (inner loop)"
+	@echo "make test-quick  the fast tests only (inner loop)"
 	@echo "make soak        every test with as much as it can take: hours, before a release"
 	@echo "make mutants     half an hour of small faults put into copies of the sources, and those that no test notices"
 	@echo "make lint        ruff, mypy --strict, import-linter"

@@ -27,6 +27,16 @@ def roll(store: Store) -> None:
     store.sync()
 
 
+def planned(store: Store) -> CompactionJob:
+    """A job that is about to compact thirty records of three keys."""
+    for number in range(30):
+        put(store, b"%d" % (number % 3), b"v%d" % number)
+    roll(store)
+    job = store.log.plan_compaction(store.clock.now_ms)
+    assert job is not None
+    return job
+
+
 def compact(store: Store) -> CompactionJob | None:
     store.sync()
     job = store.log.plan_compaction(store.clock.now_ms)

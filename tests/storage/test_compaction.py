@@ -10,7 +10,7 @@ import pytest
 from oncestream.records.batch import check_batch
 from oncestream.storage.disk import Disk
 from oncestream.wire.error_codes import KafkaError
-from tests.storage.compacting import COMPACT, compact, put, roll, survivors
+from tests.storage.compacting import COMPACT, compact, planned, put, roll, survivors
 from tests.storage.kit import START_MS, Store, batch_of, read_bytes
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -186,11 +186,7 @@ def test_compacting_again_changes_nothing(store: Store) -> None:
 
 
 def test_appends_and_reads_go_on_while_a_job_runs(store: Store) -> None:
-    for number in range(30):
-        put(store, b"%d" % (number % 3), b"v%d" % number)
-    roll(store)
-    job = store.log.plan_compaction(store.clock.now_ms)
-    assert job is not None
+    job = planned(store)
     assert store.log.plan_compaction(store.clock.now_ms) is None
     pieces = store.log.read(0, 10**6, 30)
     before = b"".join(piece.read() for piece in pieces)
@@ -203,11 +199,7 @@ def test_appends_and_reads_go_on_while_a_job_runs(store: Store) -> None:
 
 
 def test_a_job_whose_segments_were_deleted_meanwhile_is_dropped(store: Store) -> None:
-    for number in range(30):
-        put(store, b"%d" % (number % 3), b"v%d" % number)
-    roll(store)
-    job = store.log.plan_compaction(store.clock.now_ms)
-    assert job is not None
+    job = planned(store)
     job.run()
     store.log.delete_before(30)
     store.log.finish_compaction(job)
@@ -218,11 +210,7 @@ def test_a_job_whose_segments_were_deleted_meanwhile_is_dropped(store: Store) ->
 
 
 def test_a_job_of_a_deleted_log_leaves_a_new_log_of_its_name_alone(store: Store) -> None:
-    for number in range(30):
-        put(store, b"%d" % (number % 3), b"v%d" % number)
-    roll(store)
-    job = store.log.plan_compaction(store.clock.now_ms)
-    assert job is not None
+    job = planned(store)
     old = store.log
     store.folder.delete_log(old)
     store.log = store.folder.open_log("events", 0, b"n" * 16, COMPACT)

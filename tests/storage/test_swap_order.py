@@ -7,7 +7,7 @@ from pathlib import Path
 
 from oncestream.machine import path_of
 from oncestream.testing.disk import FaultyDisk
-from tests.storage.compacting import COMPACT, put, roll
+from tests.storage.compacting import COMPACT, planned
 from tests.storage.kit import Store
 
 FOLDER = "sync of the folder"
@@ -50,11 +50,7 @@ class WatchedDisk(FaultyDisk):
 def test_a_swap_is_durable_before_what_it_replaces_is_removed(tmp_path: Path) -> None:
     watched = WatchedDisk()
     store = Store(tmp_path / "data", COMPACT, disk=watched)
-    for number in range(30):
-        put(store, b"%d" % (number % 3), b"v%d" % number)
-    roll(store)
-    job = store.log.plan_compaction(store.clock.now_ms)
-    assert job is not None
+    job = planned(store)
     watched.steps.clear()
     job.run()
     store.log.finish_compaction(job)
@@ -66,11 +62,7 @@ def test_a_swap_is_durable_before_what_it_replaces_is_removed(tmp_path: Path) ->
 
 def test_a_swap_that_a_start_finishes_is_durable(tmp_path: Path) -> None:
     store = Store(tmp_path / "data", COMPACT)
-    for number in range(30):
-        put(store, b"%d" % (number % 3), b"v%d" % number)
-    roll(store)
-    job = store.log.plan_compaction(store.clock.now_ms)
-    assert job is not None
+    job = planned(store)
     job.run()
     crash = store.killed()
     log = f"{job.groups[0][0]:020d}.log"

@@ -1,4 +1,4 @@
-"""Crash tests are slow and share one worker: Spark's own tests, or those with Java."""
+"""Crash tests are slow."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.slow)
-            if not item.get_closest_marker("java"):
-                item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
