@@ -64,7 +64,7 @@ class Machine:
         for log in self._logs:
             if log not in by_journal:
                 self._sync(log)
-        flush = journal.flush(by_journal)
+        flush = journal.flush([log.durability for log in by_journal])
         flush.run()
         assert flush.error is None
         journal.synced(flush)

@@ -15,8 +15,8 @@ from threading import Thread
 from typing import Final
 
 from oncestream.broker.partition import Partition
+from oncestream.storage.durability import SyncTicket
 from oncestream.storage.journal import Journal, JournalFlush
-from oncestream.storage.sync import SyncTicket
 from oncestream.wire.error_codes import KafkaError
 
 logger = logging.getLogger("oncestream.broker")
@@ -105,7 +105,7 @@ class GroupCommit:
 
     def _flush_journal(self, partitions: list[Partition]) -> None:
         self._flushing = True
-        flush = self._journal.flush([partition.log for partition in partitions])
+        flush = self._journal.flush([partition.log.durability for partition in partitions])
         self._journal_jobs.put((flush.run, partial(self._journal_done, partitions, flush)))
 
     def _work(self, jobs: SimpleQueue[_Job | None]) -> None:
@@ -141,8 +141,6 @@ class GroupCommit:
 
     def _settled(self, partition: Partition, ticket: SyncTicket) -> None:
         self._synced(partition, ticket)
-        if ticket.error is not None and not partition.log.retired:
-            self._journal.stop()  # it has what the file may lack
         self._settle_next()
 
     def _settle_next(self) -> None:

@@ -114,7 +114,7 @@ class Log(LogWriter):
 
     def _move_start(self, offset: int) -> None:
         self.start_offset = offset
-        self.synced_offset = max(self.synced_offset, offset)
+        self.durability.begins_at(offset)
         self._epochs.cut_start(offset)
 
     def _delete_segments(self, count: int) -> None:
