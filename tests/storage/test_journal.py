@@ -19,6 +19,7 @@ from oncestream.storage.journal import (
     LogKey,
     read_journal,
 )
+from oncestream.storage.steps import run_here
 from oncestream.testing.disk import DiskFaults, FaultyDisk
 from tests.storage.kit import TOPIC_ID, NotingDisk, Store, batch_of, values_in
 
@@ -75,7 +76,7 @@ def test_a_flush_of_the_journal_makes_durable_but_does_not_settle(store: Store) 
 def test_the_recovery_point_is_what_the_files_have(store: Store) -> None:
     fill(store, 3)
     flush(store)
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     assert (store.path / "recovery-point-offset-checkpoint").read_text().splitlines()[2:] == ["events 0 0"]
 
 
@@ -132,7 +133,7 @@ def test_damage_below_the_recovery_point_stays_damage(store: Store) -> None:
     fill(store, 5)
     flush(store)
     store.sync()
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     fill(store, 5, first=5)
     flush(store)
     killed = store.killed()

@@ -88,7 +88,7 @@ class Durability:
 
     def in_journal(self, end_offset: int) -> None:
         """The journal has the batch that ends there."""
-        assert self.journal_end <= end_offset <= self.end_offset
+        assert self.journal_end < end_offset
         self.journal_end = end_offset
 
     def left_out(self, end_offset: int) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from oncestream.records.batch import LOG_APPEND_TIME, BatchHeader, check_batch, parse_header, stamp
 from oncestream.records.control import EndMarker, build_marker
 from oncestream.storage.config import LogConfig
 from oncestream.storage.durability import Durability, SyncTicket
+from oncestream.storage.files import OpenFile
 from oncestream.storage.place import LoadedLog, LogPlace
 from oncestream.storage.producers import BatchTrace
 from oncestream.storage.reading import LogReader
 from oncestream.storage.segment import Segment, segment_path
 from oncestream.storage.snapshot import write_snapshot
+from oncestream.storage.steps import Steps, run_here, step
 from oncestream.storage.validation import check_client_batch, check_records, prepare
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
@@ -97,7 +100,8 @@ class LogWriter(LogReader):
         base_offset = self._write(batch, header, now_ms)
         if header.producer_id >= 0:
             self._producers.apply(header, base_offset, now_ms)
-        return _new(Appended, (base_offset, self.end_offset - 1, append_time_ms, self.start_offset, False))
+        end_offset = self.durability.end_offset
+        return _new(Appended, (base_offset, end_offset - 1, append_time_ms, self.start_offset, False))
 
     def append_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, commit: bool
@@ -154,15 +158,15 @@ class LogWriter(LogReader):
             self.durability.journaled(end_offset)
             self._forget_ended()
 
-    def flush_indexes(self) -> None:
+    def flush_indexes(self) -> Steps:
         """Writes index entries and epochs that are only in memory: before the recovery point may move."""
-        for segment in self._segments[:-1]:
-            if not segment.is_frozen:
-                for file in segment.flush_indexes(closing=True):
-                    self._place.disk.sync(file.fd)
-                segment.freeze()
+        closed = [segment for segment in self._segments[:-1] if not segment.is_frozen]
+        files = [file for segment in closed for file in segment.flush_indexes(closing=True)]
         self._segments[-1].flush_indexes()
-        self._epochs.flush()
+        if files or not self._epochs.is_written:
+            yield from step(partial(self._sync_indexes, files))
+        for segment in closed:
+            segment.freeze()
 
     def close(self) -> None:
         """Everything durable, a producer snapshot at the end; if that fails, `failed` says why."""
@@ -174,9 +178,8 @@ class LogWriter(LogReader):
             if ticket is not None:
                 ticket.run()
                 self.synced(ticket)
-            self.flush_indexes()
-            for file in self._segments[-1].flush_indexes(closing=True):
-                self._place.disk.sync(file.fd)
+            run_here(self.flush_indexes())
+            self._sync_indexes(self._segments[-1].flush_indexes(closing=True))
             self._snapshot()
         except OSError as error:
             self._fail(self._room.error_for(f"closing {self.folder.name}", error))
@@ -186,9 +189,16 @@ class LogWriter(LogReader):
     def retire(self) -> None:
         """The log's topic is deleted: whoever still holds the log can do no harm to a new one of its name."""
         self.retired = True
+        self._epochs.retire()
         self.failed = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.folder.name} was deleted")
 
     # Inside.
+
+    def _sync_indexes(self, files: list[OpenFile]) -> None:
+        """On any thread."""
+        for file in files:
+            self._place.disk.sync(file.fd)
+        self._epochs.flush()
 
     def _forget_ended(self) -> None:
         if self._producers.ended:
