@@ -6,13 +6,16 @@ import random
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import confluent_kafka
 import pytest
 
-from oncestream import Broker
+from oncestream.storage.journal import BATCH_BYTES_MAX
+from oncestream.testing.faulty_broker import FaultyBroker
 from oncestream.testing.ports import free_address
+from tests.broker.disk_kit import JOURNAL_FAULTS
 from tests.clients.confluent import Confluent as Admin
 from tests.clients.conftest import wait_until
 from tests.clients.transactional_producers import Confluent
@@ -20,6 +23,7 @@ from tests.effort import effort
 
 PARTITIONS = 3
 RECORDS = 6
+SIZES = [0, 0, 0, 500, 10_000, BATCH_BYTES_MAX]  # bytes of a value; the last is too large for the journal
 
 
 @dataclass
@@ -33,6 +37,7 @@ class Copier:
     aborted: set[int] = field(default_factory=set)
     stop: threading.Event = field(default_factory=threading.Event)
     failure: BaseException | None = None
+    chance: random.Random = field(default_factory=lambda: random.Random(RECORDS))
 
     def run(self) -> None:
         try:
@@ -63,7 +68,7 @@ class Copier:
     def transaction(self, producer: confluent_kafka.Producer, number: int, commit: bool) -> None:
         producer.begin_transaction()
         for record in range(RECORDS):
-            value = f"{self.name}:{number}:{record}"
+            value = f"{self.name}:{number}:{record}".ljust(self.chance.choice(SIZES))
             producer.produce("t", value.encode(), partition=record % PARTITIONS)
         if not commit:
             self.aborted.add(number)
@@ -93,10 +98,20 @@ def check(bootstrap: str, copiers: list[Copier]) -> None:
     assert set(whole.values()) <= {RECORDS}, "a transaction is there in part"
 
 
+def committed(copiers: list[Copier]) -> int:
+    return sum(len(copier.committed) for copier in copiers)
+
+
+def goes_on(copiers: list[Copier], number: int) -> bool:
+    """Whether more than so many transactions are committed, or none will be."""
+    return committed(copiers) > number or any(copier.failure is not None for copier in copiers)
+
+
 def run(folder: Path, rounds: int, durability: str, seconds_max: float) -> list[Copier]:
     chance = random.Random(rounds)
     listen = free_address()
-    broker = Broker(folder, process=True, durability=durability, listen=listen).start()
+    broker = FaultyBroker(folder / "data", durability=durability, listen=listen)
+    broker.start()
     Admin(listen).create_topic("t", PARTITIONS)
     copiers = [Copier(listen, f"copier-{i}") for i in range(2)]
     threads = [threading.Thread(target=copier.run) for copier in copiers]
@@ -104,10 +119,12 @@ def run(folder: Path, rounds: int, durability: str, seconds_max: float) -> list[
         thread.start()
     pause = threading.Event()
     try:
-        for _ in range(rounds):
+        for number in range(rounds):
+            wait_until(partial(goes_on, copiers, 2 * number + 2))
+            broker.set_faults(chance.choice(JOURNAL_FAULTS))
             pause.wait(chance.uniform(0.2, seconds_max))
             broker.kill()
-            broker = Broker(folder, process=True, durability=durability, listen=listen).start()
+            broker.start()
         wait_until(lambda: all(copier.committed or copier.failure for copier in copiers))
     finally:
         for copier in copiers:
@@ -125,4 +142,4 @@ def run(folder: Path, rounds: int, durability: str, seconds_max: float) -> list[
 def test_transactions_stay_whole_when_the_broker_is_killed(tmp_path: Path, durability: str) -> None:
     rounds = effort(8, soak=300)
     copiers = run(tmp_path, rounds, durability, seconds_max=1)
-    assert sum(len(copier.committed) for copier in copiers) > 2 * rounds
+    assert committed(copiers) > 2 * rounds
