@@ -173,7 +173,10 @@ class BrokerUnreachable(OncestreamError):
     """No broker of the cluster answers."""
 
     cause = "no answer from {address} within {timeout_s} s: {reason}"
-    suggestion = "check bootstrap.servers, that the broker runs, and the network between here and there"
+    suggestion = (
+        "start the broker (oncestream broker start), or name the address where one runs:"
+        " --bootstrap, bootstrap_servers=, $ONCESTREAM_BOOTSTRAP or a profile"
+    )
     exit_code = 5
 
 

@@ -26,6 +26,7 @@ def topic(cli: Cli, name: str) -> str:
         "produce",
         name,
         "--json",
+        "--keep-partition",
         stdin="\n".join([*lines, '{"value": "b", "partition": 1, "timestamp": 1500}']),
     )
     return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import oncestream
 from oncestream.cli.app import NOUNS, run
 from oncestream.cli.command import Call, command, noun
+from oncestream.client.contact import CONTACT_S
 from tests.cli.in_process import Cli
 from tests.cli.kit import TIMEOUT_S
 
@@ -70,6 +72,14 @@ def test_a_slip_is_told_with_where_to_look(
     err = nowhere.refused(2, *arguments)
     assert told in err
     assert err.endswith(f"what to do: {advice}\n")
+
+
+def test_where_nothing_listens_the_address_and_what_to_do_are_told_soon(nowhere: Cli) -> None:
+    began = time.monotonic()
+    told = nowhere.refused(5, "stream", "info", "/apps/pump")
+    assert time.monotonic() - began < CONTACT_S + 1
+    assert "no answer from 127.0.0.1:1 within" in told
+    assert "oncestream broker start" in told
 
 
 def complete(line: str, environment: dict[str, str]) -> list[str]:

@@ -44,7 +44,13 @@ class Call:
     def cluster(self) -> Cluster:
         from oncestream.client.cluster import Cluster
 
-        return Cluster(self.settings)
+        cluster = Cluster(self.settings)
+        cluster.require_contact()
+        return cluster
+
+    def require_contact(self) -> None:
+        """Before what connects by itself, and would wait longer for a broker than a person does."""
+        _ = self.cluster
 
     def show(self, rows: Sequence[Row], columns: Sequence[str]) -> None:
         show(rows, self.output, columns)

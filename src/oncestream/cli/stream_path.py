@@ -14,4 +14,6 @@ TopicName = Annotated[str, typer.Argument(help="Name of the topic in its stream,
 
 
 def stream_of(call: Call, path: str) -> Stream:
-    return Stream(path, call.chosen.servers, call.chosen.options)
+    stream = Stream(path, call.chosen.servers, call.chosen.options)
+    call.require_contact()
+    return stream

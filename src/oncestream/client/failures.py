@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from oncestream.errors import (
@@ -74,6 +75,11 @@ class ErrorAnswer(KafkaError):
         known = ErrorCode(code) if code in _KNOWN else ErrorCode.UNKNOWN_SERVER_ERROR
         super().__init__(known, f"{subject}: {message}" if message else str(subject))
         self.subject = str(subject)
+
+
+def all_lost(servers: str, lost: Iterable[ConnectionLost]) -> ConnectionLost:
+    """No server could be reached: the reasons, each once."""
+    return ConnectionLost(servers, "; ".join(dict.fromkeys(error.reason for error in lost)))
 
 
 def raise_if_error(code: int, subject: object, message: str | None = None) -> None:
