@@ -176,7 +176,10 @@ class Consumer:
         self._held.committed(offsets)
 
     def close(self) -> None:
-        """Leaves the group. With commit="auto" what is finished is committed: not the last that was handed out."""
+        """Leaves the group. With commit="auto" what is finished is committed.
+
+        Whether the program is through with what it was handed out last only `with` knows, or `finish()` tells.
+        """
         if self._is_closed:
             return
         if self.commits_itself:
@@ -191,6 +194,9 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Left by `break`, `return` or at its end, the block is through with its records; by an exception it is not."""
+        if error is None:
+            self.finish()
         self.close()
 
     def __repr__(self) -> str:
