@@ -12,6 +12,7 @@ import pytest
 from oncestream import Broker
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import (
+    BadParameter,
     BadRecord,
     BadSetting,
     BadStreamName,
@@ -54,13 +55,15 @@ def test_poll_returns_what_is_there_but_never_more_than_asked(embedded: Any) -> 
 
 def test_a_record_whose_processing_raised_is_not_committed_and_comes_again(bootstrap: str) -> None:
     topic, group = _topic_with(bootstrap, 10), new_name("group")
-    with (
-        pytest.raises(SystemExit),
-        Consumer(topic, group=group, bootstrap_servers=bootstrap) as consumer,
-    ):
-        for record in consumer:
-            if record.offset == 4:
-                raise SystemExit
+
+    def program() -> None:
+        with Consumer(topic, group=group, bootstrap_servers=bootstrap) as consumer:
+            for record in consumer:
+                if record.offset == 4:
+                    raise SystemExit
+
+    with pytest.raises(SystemExit):
+        program()
     with Consumer(topic, group=group, bootstrap_servers=bootstrap) as again:
         assert next(again).offset == 4
 
@@ -339,9 +342,12 @@ def test_wrong_parameters_are_told() -> None:
         {"commit": "never"},
         {"isolation": "serializable"},
         {"poll_records_max": 0},
+        {"isolaton": "read_committed"},
     ):
         with pytest.raises(BadSetting, match=next(iter(wrong))):
             Consumer("topic", group="g", bootstrap_servers="127.0.0.1:1", **wrong)
+    with pytest.raises(BadParameter, match=r"there is no such parameter \(did you mean name\?\)"):
+        Producer(nam="x")  # type: ignore[call-arg]
     with pytest.raises(BadSetting, match="group"):
         Consumer("topic", group="", bootstrap_servers="127.0.0.1:1")
     with pytest.raises(BadSetting, match="topics"):

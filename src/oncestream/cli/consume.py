@@ -36,7 +36,10 @@ def consume(
     topics: Topics,
     from_: Annotated[
         str | None,
-        typer.Option("--from", help="earliest, latest, committed, offset:N, time:T, or -N: the last N records of each partition."),
+        typer.Option(
+            "--from",
+            help="earliest, latest, committed, offset:N, time:T, or -N: the last N records.",
+        ),
     ] = None,
     to: Annotated[
         str | None, typer.Option(help="end, offset:N or time:T; what lies there is left out.")

@@ -17,7 +17,7 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import BadArgument
 from oncestream.streams.names import parse_topic
 
-COLUMNS: Final = ("group", "topic", "partition", "offset", "end", "records", "exact", "seconds")
+COLUMNS: Final = ("group", "topic", "partition", "offset", "end", "lag", "exact", "seconds")
 MOVES: Final = ("group", "topic", "partition", "before", "after")
 PLACES: Final = frozenset({Kind.EARLIEST, Kind.LATEST, Kind.OFFSET, Kind.TIME})
 
@@ -111,7 +111,7 @@ def cursor_row(group: str, at: TopicPartition, lag: PartitionLag) -> dict[str, A
         "partition": at.partition,
         "offset": lag.committed,
         "end": lag.end,
-        "records": lag.records,
+        "lag": lag.records,
         "exact": lag.exact,
         "seconds": None if lag.seconds is None else round(lag.seconds, 1),
         "metadata": lag.metadata,

@@ -22,7 +22,7 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import NoSuchPipeline
 
 PROGRESS_TOPIC: Final = "oncestream.progress"
-COLUMNS: Final = ("pipeline", "query", "batch", "records", "exact", "seconds", "transaction")
+COLUMNS: Final = ("pipeline", "query", "batch", "lag", "exact", "seconds", "transaction")
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ def _row(call: Call, name: str, found: Found) -> dict[str, Any]:
         "pipeline": name,
         "query": query,
         "batch": batch,
-        "records": sum(lag.records for lag in found.lags.values()) if found.lags else None,
+        "lag": sum(lag.records for lag in found.lags.values()) if found.lags else None,
         "exact": all(lag.exact for lag in found.lags.values()) if found.lags else None,
         "seconds": round(max(ages), 1) if ages else None,
         "transaction": None if transaction is None else transaction.state,

@@ -72,7 +72,8 @@ def reset(
         place = datetime.fromtimestamp(position.value / 1000, UTC)
     stream = stream_of(call, path)
     moves = stream.reset_cursors(consumergroup, place, topic, partition, dry_run=True)
-    if may_go_on(move_lines([each._asdict() for each in moves]), dry_run=dry_run, yes=yes):
+    plan = move_lines([each._asdict() for each in moves])
+    if may_go_on(plan, dry_run=dry_run, yes=yes or not moves):
         moves = stream.reset_cursors(consumergroup, place, topic, partition)
     call.show([each._asdict() for each in moves], MOVES)
 
