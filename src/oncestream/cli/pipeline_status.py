@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from oncestream.cli.command import Call
+from oncestream.cli.completion import pipeline_names
 from oncestream.cli.cursor import cursor_row
 from oncestream.cli.positions import Kind, Position, offsets_at
 from oncestream.cli.receiving import Range, Receiver
@@ -48,7 +49,10 @@ def list_pipelines(call: Call) -> None:
 
 
 def status(
-    call: Call, name: Annotated[str | None, typer.Argument(help="The pipeline's name; default: all.")] = None
+    call: Call,
+    name: Annotated[
+        str | None, typer.Argument(help="The pipeline's name; default: all.", autocompletion=pipeline_names)
+    ] = None,
 ) -> None:
     """How far a pipeline is: its last batch, its lag in records and seconds, its transaction."""
     if name is None:

@@ -15,7 +15,8 @@ from typing import Annotated, BinaryIO, Final
 import typer
 
 from oncestream.cli.arguments import TOPIC_HELP, pairs
-from oncestream.cli.command import Call, command, topic_names
+from oncestream.cli.command import Call, command
+from oncestream.cli.completion import topic_names
 from oncestream.cli.output import Output
 from oncestream.cli.produce_input import Message, Parse, line_parser, parse_json
 from oncestream.cli.progress import UNKNOWN, Advance, progress
