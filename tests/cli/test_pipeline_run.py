@@ -106,7 +106,7 @@ def test_once_reads_what_there_is_and_the_next_run_goes_on(place: Place, tmp_pat
     assert place.out() == ["A", "B"]
     place.write("c")
     status = Cli(tmp_path, place.bootstrap).json("pipeline", "status", place.name)
-    assert (status["batch"], status["records"], status["exact"]) == (0, 1, True)
+    assert (status["batch"], status["lag"], status["exact"]) == (0, 1, True)
     second = place.run("upper", "--once", "--quiet", "--delivery", "exactly-once")
     assert (second.exit_code, second.out) == (0, ""), second.err
     assert place.out() == ["A", "B", "C"]

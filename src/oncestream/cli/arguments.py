@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from oncestream.cli.command import topic_names
+from oncestream.cli.completion import topic_names
 from oncestream.client.admin import TopicState, describe_topics
 from oncestream.client.cluster import Cluster
 from oncestream.client.topic_partition import TopicPartition

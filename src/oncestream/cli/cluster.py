@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oncestream.cli.profiles import load_profiles
 from oncestream.client.settings import BOOTSTRAP_DEFAULT, BOOTSTRAP_VARIABLE, ClientSettings
-from oncestream.errors import BadSetting
+from oncestream.errors import BadArgument
 
 if TYPE_CHECKING:
     from oncestream.messaging.settings import Access
@@ -56,17 +56,16 @@ def read_properties(path: Path) -> dict[str, str]:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSetting(
-            name="--command-config", origin=str(path), reason=f"cannot read it: {error}"
-        ) from None
+        raise BadArgument(name=f"--command-config {path}", reason=f"it cannot be read: {error}") from None
     found: dict[str, str] = {}
-    for line in text.replace("\\\r\n", "").replace("\\\n", "").splitlines():
+    for number, line in enumerate(text.replace("\\\r\n", "").replace("\\\n", "").splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped[0] in "#!":
             continue
         name, separator, value = stripped.partition("=")
         if not separator:
-            raise BadSetting(name=stripped, origin=str(path), reason="it is not name=value")
+            # The line is not repeated: it may be a password.
+            raise BadArgument(name=f"--command-config {path}", reason=f"line {number} is not name=value")
         found[name.strip()] = value.strip()
     return found
 

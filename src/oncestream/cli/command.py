@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from oncestream.cli.completion import profile_names
 from oncestream.cli.output import Output, OutputOption, Row, show, show_one
 from oncestream.errors import OncestreamError, Unexpected
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from oncestream.cli.cluster import Chosen
     from oncestream.client.cluster import Cluster
 
-COMPLETION_TIMEOUT_MS: Final = 1_000
 TRACE_VARIABLE: Final = "ONCESTREAM_TRACEBACK"
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -26,7 +26,12 @@ F = TypeVar("F", bound=Callable[..., None])
 Bootstrap = Annotated[
     str | None, typer.Option("--bootstrap", "-b", help="HOST:PORT of a broker.", show_default=False)
 ]
-Profile = Annotated[str | None, typer.Option("--profile", help="Profile made with `oncestream config set`.")]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", help="Profile made with `oncestream config set`.", autocompletion=profile_names
+    ),
+]
 CommandConfig = Annotated[
     Path | None, typer.Option("--command-config", help="Kafka client settings in a properties file.")
 ]
@@ -44,7 +49,13 @@ class Call:
     def cluster(self) -> Cluster:
         from oncestream.client.cluster import Cluster
 
-        return Cluster(self.settings)
+        cluster = Cluster(self.settings)
+        cluster.require_contact()
+        return cluster
+
+    def require_contact(self) -> None:
+        """Before what connects by itself, and would wait longer for a broker than a person does."""
+        _ = self.cluster
 
     def show(self, rows: Sequence[Row], columns: Sequence[str]) -> None:
         show(rows, self.output, columns)
@@ -110,19 +121,6 @@ def command(app: typer.Typer, name: str | None = None, *, form: Any = OutputOpti
         return function
 
     return register
-
-
-def topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """For shell completion: topics of the cluster that the line names so far; none where it does not answer."""
-    from oncestream.cli.cluster import chosen_cluster
-    from oncestream.client.cluster import Cluster
-
-    try:
-        options = (ctx.params.get(name) for name in ("bootstrap", "profile", "command_config"))
-        cluster = Cluster(chosen_cluster(*options, timeout_ms=COMPLETION_TIMEOUT_MS).settings())
-        return [name for name in cluster.topics_matching(".*") if name.startswith(incomplete)]
-    except OncestreamError:
-        return []
 
 
 def _common(name: str, annotation: Any, default: object = None) -> inspect.Parameter:

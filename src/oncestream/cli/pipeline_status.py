@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from oncestream.cli.command import Call
+from oncestream.cli.completion import pipeline_names
 from oncestream.cli.cursor import cursor_row
 from oncestream.cli.positions import Kind, Position, offsets_at
 from oncestream.cli.receiving import Range, Receiver
@@ -22,7 +23,7 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import NoSuchPipeline
 
 PROGRESS_TOPIC: Final = "oncestream.progress"
-COLUMNS: Final = ("pipeline", "query", "batch", "records", "exact", "seconds", "transaction")
+COLUMNS: Final = ("pipeline", "query", "batch", "lag", "exact", "seconds", "transaction")
 
 
 @dataclass(slots=True)
@@ -48,7 +49,10 @@ def list_pipelines(call: Call) -> None:
 
 
 def status(
-    call: Call, name: Annotated[str | None, typer.Argument(help="The pipeline's name; default: all.")] = None
+    call: Call,
+    name: Annotated[
+        str | None, typer.Argument(help="The pipeline's name; default: all.", autocompletion=pipeline_names)
+    ] = None,
 ) -> None:
     """How far a pipeline is: its last batch, its lag in records and seconds, its transaction."""
     if name is None:
@@ -120,7 +124,7 @@ def _row(call: Call, name: str, found: Found) -> dict[str, Any]:
         "pipeline": name,
         "query": query,
         "batch": batch,
-        "records": sum(lag.records for lag in found.lags.values()) if found.lags else None,
+        "lag": sum(lag.records for lag in found.lags.values()) if found.lags else None,
         "exact": all(lag.exact for lag in found.lags.values()) if found.lags else None,
         "seconds": round(max(ages), 1) if ages else None,
         "transaction": None if transaction is None else transaction.state,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from oncestream.cli.command import Call, command, noun
+from oncestream.cli.completion import group_names, topics_of_stream
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
 from oncestream.cli.cursor import COLUMNS, MOVES, PLACES, To, move_lines
 from oncestream.cli.positions import Kind, parse_position
@@ -16,8 +17,16 @@ from oncestream.streams.cursors import Cursor
 
 app = noun("What consumer groups have committed in the topics of a stream.")
 
-Group = Annotated[str | None, typer.Option("--consumergroup", help="The consumer group; default: all.")]
-Topic = Annotated[str | None, typer.Option("--topic", help="Name of the topic in its stream; default: all.")]
+Group = Annotated[
+    str | None,
+    typer.Option("--consumergroup", help="The consumer group; default: all.", autocompletion=group_names),
+]
+Topic = Annotated[
+    str | None,
+    typer.Option(
+        "--topic", help="Name of the topic in its stream; default: all.", autocompletion=topics_of_stream
+    ),
+]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="The partition; default: all.")]
 
 
@@ -56,7 +65,9 @@ def delete(
 def reset(
     call: Call,
     path: Path,
-    consumergroup: Annotated[str, typer.Option("--consumergroup", help="The consumer group.")],
+    consumergroup: Annotated[
+        str, typer.Option("--consumergroup", help="The consumer group.", autocompletion=group_names)
+    ],
     to: To,
     topic: Topic = None,
     partition: Partition = None,
@@ -72,7 +83,8 @@ def reset(
         place = datetime.fromtimestamp(position.value / 1000, UTC)
     stream = stream_of(call, path)
     moves = stream.reset_cursors(consumergroup, place, topic, partition, dry_run=True)
-    if may_go_on(move_lines([each._asdict() for each in moves]), dry_run=dry_run, yes=yes):
+    plan = move_lines([each._asdict() for each in moves])
+    if may_go_on(plan, dry_run=dry_run, yes=yes or not moves):
         moves = stream.reset_cursors(consumergroup, place, topic, partition)
     call.show([each._asdict() for each in moves], MOVES)
 

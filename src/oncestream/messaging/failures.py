@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import confluent_kafka
 from confluent_kafka import KafkaException
 
+from oncestream.client.failures import advice
 from oncestream.errors import (
     AuthenticationFailed,
     BrokerUnreachable,
@@ -147,7 +148,7 @@ class Faults:
             if self._login is not None:
                 return self._login
             return RequestTimedOut(api=action, timeout_s=round(timeout_s, 1), reason=error.str())
-        return RequestRefused(api=action, code=error.name(), message=error.str())
+        return RequestRefused(api=action, code=error.name(), message=error.str(), advice=advice(code))
 
     @contextmanager
     def translated(self, action: str, subject: str, timeout_s: float = 0) -> Iterator[None]:

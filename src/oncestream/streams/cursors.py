@@ -26,7 +26,7 @@ from oncestream.client.offsets import (
     list_offsets,
 )
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.errors import BadCursor, UnknownGroup
+from oncestream.errors import BadCursor, UnknownGroup, UnknownTopic
 from oncestream.streams.names import StreamPath
 from oncestream.streams.topics import kafka_topics_of
 
@@ -34,14 +34,14 @@ ENDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class Cursor(NamedTuple):
-    """Lag is told up to `end`, the last stable offset: see `PartitionLag`."""
+    """`lag` counts records up to `end`, the last stable offset: see `PartitionLag`."""
 
     group: str
     topic: str
     partition: int
     offset: int
     end: int
-    records: int
+    lag: int
     exact: bool
     seconds: float | None
     metadata: str
@@ -117,18 +117,18 @@ def planned_moves(
 ) -> list[CursorMove]:
     """Where a reset would put the cursors of a group.
 
-    Where no topic is named, of the topics that it has cursors in.
+    Where no topic is named, of the topics that it has cursors in; of all, where it has none.
     """
     committed = committed_offsets(cluster, group)
-    topics = {at.topic for at in committed}
+    topics = {at.topic for at in committed if path.topic_name(at.topic) is not None}
     where = [
         at
         for topic, count in kafka_topics_of(cluster, path).items()
         for at in (TopicPartition(topic, number) for number in range(count))
-        if which.covers(path, at) and (which.topic is not None or topic in topics)
+        if which.covers(path, at) and (which.topic is not None or not topics or topic in topics)
     ]
-    if not where:
-        raise UnknownGroup(group=f"{group} (no cursor in {path})")
+    if not where and (which.topic, which.partition) != (None, None):
+        raise UnknownTopic(topic=f"{path}:{which.topic or '*'}, partition {which.partition or 'any'}")
     places = _places(cluster, where, to)
     return [
         CursorMove(
