@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Optional
 import typer
 
 from oncestream.cli.command import command, noun
+from oncestream.cli.pipeline_dead_letters import dead_letters
 from oncestream.cli.pipeline_screen import PipelineScreen
 from oncestream.cli.pipeline_status import list_pipelines, status
 from oncestream.errors import BadPipelineFile
@@ -26,6 +27,7 @@ SPARK_SETTINGS: Final = {"spark.log.level": "FATAL"}
 app = noun("Exactly-once pipelines on Spark.")
 command(app, "list")(list_pipelines)
 command(app, "status")(status)
+command(app, "dead-letters")(dead_letters)
 
 
 @app.command()
