@@ -4,7 +4,8 @@
 |---|---|
 | ```` ```console ```` | commands behind `$ `, typed in the page's shell, and what each prints |
 | ```` ```bash ```` | a script, typed as a whole; `#> ` lines are its output |
-| ```` ```python ```` | typed in the page's Python session, or, with a first line `# name.py`, a file of that name |
+| ```` ```python ```` | typed in the page's Python session |
+| ```` ```python ````, ```` ```toml ```` | with a first line `# NAME.py`, `# NAME.toml`: a file of that name |
 | ```` ```text ```` | behind a Python block: what it prints |
 
 Words behind the language: `terminal=NAME` (a command that goes on, in a terminal of its own, until the page ends),
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-LANGUAGES: Final = ("console", "bash", "python", "text")
+LANGUAGES: Final = ("console", "bash", "python", "text", "toml")
 PROMPT: Final = "$ "
 SHOWN: Final = "#> "
 INTERRUPT: Final = "^C"
@@ -54,9 +55,8 @@ class Block:
 
     @property
     def file_name(self) -> str | None:
-        """The file that a Python block is."""
-        named = re.match(r"# (\w+\.py)$", self.text.partition("\n")[0])
-        return named[1] if named and self.language == "python" else None
+        named = re.match(r"# (\w+\.(?:py|toml))$", self.text.partition("\n")[0])
+        return named[1] if named else None
 
 
 @dataclass(frozen=True, slots=True)

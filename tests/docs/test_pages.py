@@ -25,3 +25,8 @@ PAGES: Final = [
 def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     with Typist(page, tmp_path) as typist:
         typist.type_page()
+    work = tmp_path / "work"
+    secrets = [file.read_bytes().strip() for file in work.glob("secrets/*")]
+    written = [file for file in work.rglob("*") if file.is_file() and file.parent.name != "secrets"]
+    assert all(secrets)
+    assert not [file for file in written if any(secret in file.read_bytes() for secret in secrets)]

@@ -141,18 +141,12 @@ class Typist:
                 for typed in typed_in(block):
                     self._type_command(typed, block.words.get("terminal"))
             elif block.language == "bash":
-                shown = [line for line in block.text.splitlines() if line.startswith(SHOWN)]
-                script = Typed(
-                    f"bash -euo pipefail -c {shlex.quote(block.text)}",
-                    tuple(line.removeprefix(SHOWN) for line in shown) or (),
-                    block.line,
-                )
-                self._type_command(script, None)
+                self._run_script(block)
             elif block.file_name is not None:
                 (self._folder / block.file_name).write_text(self._here(block.text))
             elif block.language == "python":
                 python_said = self._type_python(block)
-            elif python_said is not None:
+            elif block.language == "text" and python_said is not None:
                 self._compare(
                     block.line, "the Python block above", tuple(block.text.splitlines()), python_said
                 )
@@ -178,6 +172,22 @@ class Typist:
             raise PageError(f"{self._page.name}:{typed.line}: exit code {code} of\n$ {command}\n{printed}")
         if "Traceback (most recent call last)" in printed:
             raise PageError(f"{self._page.name}:{typed.line}: a traceback from\n$ {command}\n{printed}")
+
+    def _run_script(self, block: Block) -> None:
+        """A script says on standard output what its `#> ` lines show, and names its own broker."""
+        environment = {name: self._environment[name] for name in self._environment if not is_ours(name)}
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block.text],
+            cwd=self._folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        shown = [line.removeprefix(SHOWN) for line in block.text.splitlines() if line.startswith(SHOWN)]
+        self._compare(block.line, f"the script, which says\n{done.stderr}", tuple(shown), done.stdout)
+        if done.returncode or "Traceback" in done.stderr:
+            raise PageError(f"{self._page.name}:{block.line}: exit code {done.returncode}:\n{done.stderr}")
 
     def _start_in(self, name: str, command: str, shown: tuple[str, ...], line_number: int) -> None:
         if name in self._others:
@@ -216,6 +226,10 @@ class Typist:
         return text
 
 
+def is_ours(variable: str) -> bool:
+    return variable.startswith("ONCESTREAM_")
+
+
 def _environment(folder: Path, address: str) -> dict[str, str]:
     """A user's: a home of their own, `oncestream` and `python` on the PATH, nothing of this run's settings."""
     programs = folder / "bin"
@@ -224,7 +238,7 @@ def _environment(folder: Path, address: str) -> dict[str, str]:
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
         program.chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ONCESTREAM_")}
+    kept = {name: value for name, value in os.environ.items() if not is_ours(name)}
     return {
         **kept,
         "HOME": str(folder),
