@@ -725,6 +725,14 @@ class NoSuchPipeline(OncestreamError):
     exit_code = 5
 
 
+class NoDeadLetters(OncestreamError):
+    """No dead letter of this pipeline lies where it was looked for."""
+
+    cause = "no dead letter of pipeline {name!r} lies in: {topics}"
+    suggestion = "check the name: `oncestream pipeline list` shows pipelines; name another topic by --topic"
+    exit_code = 5
+
+
 class BadFault(OncestreamError):
     """A fault that cannot be injected as asked."""
 

@@ -34,9 +34,12 @@ def chosen_cluster(
     profile: str | None,
     command_config: Path | None,
     *,
-    timeout_ms: int = TIMEOUT_MS,
+    timeout_ms: int | None = TIMEOUT_MS,
 ) -> Chosen:
-    """A profile's login goes only to its own cluster, or where the profile was named together with an address."""
+    """A profile's login goes only to its own cluster, or where the profile was named together with an address.
+
+    timeout_ms: None leaves the client's own timeouts.
+    """
     own = read_properties(command_config) if command_config else {}
     address = bootstrap or own.pop("bootstrap.servers", None)
     settings: dict[str, str] = {}
@@ -47,7 +50,8 @@ def chosen_cluster(
             settings = load_profiles().settings_of(name)
             of_profile = settings.pop("bootstrap.servers", None)
             address = address or of_profile
-    timeouts = {"default.api.timeout.ms": str(timeout_ms), "request.timeout.ms": str(timeout_ms)}
+    names = ("default.api.timeout.ms", "request.timeout.ms") if timeout_ms is not None else ()
+    timeouts = dict.fromkeys(names, str(timeout_ms))
     return Chosen(address or BOOTSTRAP_DEFAULT, {**timeouts, **settings, **own})
 
 
