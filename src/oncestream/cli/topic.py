@@ -6,7 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from oncestream.cli.arguments import Topic, Topics, existing_topics, pairs, partitions_of
+from oncestream.cli.arguments import (
+    PARTITION_MAX,
+    REPLICAS_MAX,
+    Topic,
+    Topics,
+    existing_topics,
+    pairs,
+    partitions_of,
+)
 from oncestream.cli.command import Call, command, noun
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
 from oncestream.client.admin import (
@@ -34,8 +42,12 @@ Configs = Annotated[
 def create(
     call: Call,
     topics: Topics,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Number of partitions.")] = None,
-    replicas: Annotated[int | None, typer.Option(min=1, help="Copies of each partition.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, max=PARTITION_MAX, help="Number of partitions.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, max=REPLICAS_MAX, help="Copies of each partition.")
+    ] = None,
     config: Configs = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="A topic that is there is fine.")
@@ -110,7 +122,7 @@ def alter(
     call: Call,
     topic: Topic,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="New number of partitions; it only grows.")
+        int | None, typer.Option(min=1, max=PARTITION_MAX, help="New number of partitions; it only grows.")
     ] = None,
     config: Configs = None,
     dry_run: DryRun = False,

@@ -143,7 +143,9 @@ def refusal(api: str, error: KafkaError) -> OncestreamError:
         return UnknownTransaction(transactional_id=subject)
     if code is ErrorCode.SECURITY_DISABLED:
         return NoAuthorizer(message=error.message)
-    return RequestRefused(api=api, code=code.name, message=error.message, advice=advice(code))
+    return RequestRefused(
+        api=api, code=code.name, message=error.message or "no reason was given", advice=advice(code)
+    )
 
 
 def advice(code: int) -> str:
