@@ -175,7 +175,7 @@ def test_no_command_ends_in_a_traceback(fresh: Cli, tmp_path: Path, monkeypatch:
         (["txn", "list", "--older-than", "nan"], 2, "--older-than nan is wrong"),
         (["topic", "create", "t", "--partitions", "3000000000"], 2, "--partitions"),
         (["topic", "list", "-b", "x" * 300], 2, "is no name of a host"),
-        (["topic", "create", "there"], 5, "use that topic as it is (--if-not-exists)"),
+        (["topic", "create", "there"], 5, "there is a topic there already"),
         (["topic", "list", "--command-config", "wrong.properties"], 2, "clients take Kafka's names"),
         (["broker", "add-user", "a", "--data", "data"], 2, "the password is wrong: it is no UTF-8 text"),
     ],

@@ -17,6 +17,7 @@ from oncestream.cli.arguments import (
 )
 from oncestream.cli.command import Call, command, noun
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
+from oncestream.cli.stream_path import stream_of
 from oncestream.client.admin import (
     BROKER_DEFAULT,
     NewTopic,
@@ -60,6 +61,8 @@ def create(
         NewTopic(parse_topic(name), partitions or BROKER_DEFAULT, replicas or BROKER_DEFAULT, configs)
         for name in topics
     ]
+    for path in sorted({name.partition(":")[0] for name in topics if name.startswith("/")}):
+        stream_of(call, path).info()  # NoSuchStream where there is none: no topic is made in its place
     create_topics(call.cluster, wanted, exist_ok=if_not_exists, validate_only=dry_run)
     if dry_run:
         may_go_on([f"create topic {each.name}" for each in wanted], dry_run=True, yes=False)
