@@ -231,7 +231,8 @@ class Typist:
 
 
 def is_ours(variable: str) -> bool:
-    return variable.startswith("ONCESTREAM_")
+    """Whether this run has set it, not a user."""
+    return variable.startswith("ONCESTREAM_") or variable == "JDK_JAVA_OPTIONS"
 
 
 def _environment(folder: Path, address: str) -> dict[str, str]:
