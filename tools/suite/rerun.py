@@ -98,7 +98,7 @@ class Rerun:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seen.add(report.nodeid)
         if str(report.when) == CRASH:
-            self._died_of_a_test.add(report.node.gateway.id)  # type: ignore[attr-defined]
+            self._died_of_a_test.add(report.node.gateway.id)
         if report.failed:
             self._failures.setdefault(report.nodeid, []).append(report)
 
