@@ -50,7 +50,7 @@ def compress(codec: Codec, data: Buffer) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, size_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-    """The plain records of a batch; CORRUPT_MESSAGE if they are damaged or larger than the bound."""
+    """The plain records of a batch; CORRUPT_MESSAGE if they are damaged, MESSAGE_TOO_LARGE if above the bound."""
     import cramjam
 
     try:
@@ -86,6 +86,7 @@ def _decompress_growing(
                 raise
             if room >= size_bytes_max:
                 raise _too_large(size_bytes_max) from error
+            del output  # before there is a larger one
             room = min(size_bytes_max, 4 * room)
 
 
@@ -124,4 +125,4 @@ def _compress_xerial(cramjam: Any, data: Buffer) -> bytes:
 
 
 def _too_large(size_bytes_max: int) -> KafkaError:
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"records decompress to more than {size_bytes_max} bytes")
+    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"records decompress to more than {size_bytes_max} bytes")
