@@ -251,7 +251,9 @@ def test_names_that_differ_by_case_collide_where_the_disk_ignores_case(
     create_topic(wire, "Clicks")
 
     def made(name: str) -> list[tuple[str, str | None]]:
-        request = CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1)], timeout_ms=15_000)
+        request = CreateTopicsRequest(
+            topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)], timeout_ms=15_000
+        )
         answer = wire.ask(request, 7, CreateTopicsResponse).topics
         return [(error_name(each.error_code), each.error_message) for each in answer]
 

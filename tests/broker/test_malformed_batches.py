@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from oncestream.records.batch import parse_header
+from oncestream.records.batch import LOG_APPEND_TIME, parse_header
 from oncestream.records.compression import Codec, compress
 from oncestream.storage.validation import INFLATED_BYTES_MAX
 from tests.broker.conftest import Connect, StartBroker
@@ -106,6 +106,14 @@ def test_the_largest_timestamp_is_that_of_the_records_whatever_the_header_says(s
         assert sender.send(hidden, 2) == told
     below = batch_of(record(time=varint(-5)), 1, timestamp_ms=-(2**63), max_timestamp_ms=now_ms)
     assert sender.send(below, 1) == "INVALID_TIMESTAMP"
+
+
+def test_a_client_cannot_say_that_its_time_is_the_brokers(wire: Wire) -> None:
+    topic = create_topic(wire, configs={"message.timestamp.type": "LogAppendTime"}).name or ""
+    batch = batch_of(record(0) + record(1), 2, attributes=LOG_APPEND_TIME)
+    answer = produce(wire, topic, batch)
+    assert error_name(answer.error_code) == "INVALID_TIMESTAMP"
+    assert [each.batch_index for each in answer.record_errors] == [0, 1]
 
 
 def test_a_bomb_is_not_inflated_whole(start_broker: StartBroker, connect: Connect) -> None:

@@ -40,6 +40,10 @@ def check_client_batch(batch: memoryview, header: BatchHeader, config: LogConfig
     else:
         smallest, largest = check_framing(bytes(batch), HEADER_SIZE, header.count)
     if attributes & LOG_APPEND_TIME:
+        if config.log_append_time:
+            raise _all_refused(
+                header, ErrorCode.INVALID_TIMESTAMP, "the type of its time is the broker's to set"
+            )
         return header  # the times of the records do not count
     max_timestamp = max(base_timestamp + largest, NO_TIMESTAMP)
     if max_timestamp > INT64_MAX or base_timestamp + smallest < _INT64_MIN:
@@ -123,6 +127,11 @@ def check_records(
         raise RecordsRefused(code, message, wrong)
     if not _may_have_time(header.max_timestamp, now_ms, config):
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, _out_of_range(header.max_timestamp, now_ms, config))
+
+
+def _all_refused(header: BatchHeader, code: ErrorCode, message: str) -> RecordsRefused:
+    places = range(min(header.count, WRONG_RECORDS_MAX))
+    return RecordsRefused(code, message, [WrongRecord(place, message) for place in places])
 
 
 def _may_have_time(timestamp: int, now_ms: int, config: LogConfig) -> bool:
