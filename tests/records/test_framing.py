@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncestream.records.batch import HEADER_SIZE, parse_header
-from oncestream.records.framing import Deltas, check_framing
+from oncestream.records.framing import HEADERS_MAX, Deltas, check_framing
 from oncestream.records.records import Header, Record, build_batch, rebuild_batch, records_of
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from tests.effort import effort
@@ -82,6 +82,14 @@ def test_what_is_malformed_is_refused(name: str) -> None:
 def test_the_record_that_is_wrong_is_named() -> None:
     records = b"".join(record(number) for number in range(500))
     assert refusal(records + record(499), 501).startswith("record 500: its offset")
+
+
+def test_a_batch_has_a_bounded_number_of_headers() -> None:
+    half = varint(HEADERS_MAX // 2) + b"\0\1" * (HEADERS_MAX // 2)
+    check_framing(record(0, headers=half) + record(1, headers=half), 0, 2)
+    one_more = record(2, headers=varint(1) + b"\0\1")
+    told = refusal(record(0, headers=half) + record(1, headers=half) + one_more, 3)
+    assert told == "record 2: with its headers the batch has more than 1000000"
 
 
 @pytest.mark.parametrize("delta", [2**63 - 1, -(2**63), -1, 0])

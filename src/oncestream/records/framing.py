@@ -14,6 +14,7 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
+HEADERS_MAX: Final = 1_000_000  # of all records of a batch: a few kilobytes may inflate to many millions
 RECORD_BYTES_MIN: Final = 7  # length, attributes, timestamp, offset, key, value, headers: a byte each
 
 _ONE_BYTE_MAX: Final = 0x7F
@@ -49,6 +50,7 @@ def _walk(data: bytes, start: i64, count: i64) -> tuple[i64, i64]:  # noqa: PLR0
     smallest: i64 = _INT63_MASK
     largest: i64 = -_INT63_MASK - 1
     previous: i64 = 0  # the timestamp of the record before, as it is written
+    headers: i64 = 0
     number: i64 = 0
     while number < count:
         byte: i64 = data[position]
@@ -109,7 +111,7 @@ def _walk(data: bytes, start: i64, count: i64) -> tuple[i64, i64]:  # noqa: PLR0
         byte = data[position]
         position += 1
         if byte:
-            position = _skip_headers(data, position, end, byte, number)
+            headers, position = _skip_headers(data, position, end, byte, number, headers)
         if position != end:
             raise _wrong(number, "its length is not that of its fields")
         number += 1
@@ -118,13 +120,18 @@ def _walk(data: bytes, start: i64, count: i64) -> tuple[i64, i64]:  # noqa: PLR0
     return smallest, largest
 
 
-def _skip_headers(data: bytes, position: i64, end: i64, byte: i64, number: i64) -> i64:
-    """The position after the headers, of whose number `byte` is the first byte."""
+def _skip_headers(
+    data: bytes, position: i64, end: i64, byte: i64, number: i64, before: i64
+) -> tuple[i64, i64]:
+    """How many headers there are with those before, and the position after them. `byte`: the first of their number."""
     if byte > _ONE_BYTE_MAX:
         byte, position = _varint(data, position)
     left: i64 = byte >> 1
     if byte & 1 or left > end - position:
         raise _wrong(number, "its headers are more than fit into the record")
+    total: i64 = before + left
+    if total > HEADERS_MAX:
+        raise _wrong(number, f"with its headers the batch has more than {HEADERS_MAX}")
     while left > 0:
         byte = data[position]
         position += 1
@@ -142,7 +149,7 @@ def _skip_headers(data: bytes, position: i64, end: i64, byte: i64, number: i64) 
             if position > end:
                 raise _wrong(number, "the value of a header ends behind the record")
         left -= 1
-    return position
+    return total, position
 
 
 def _varint(data: bytes, position: i64) -> tuple[i64, i64]:
