@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+import cramjam
 import pytest
 
 from oncestream.records.batch import LOG_APPEND_TIME, parse_header
@@ -87,6 +88,25 @@ def test_what_cannot_be_decompressed_is_refused(sender: Sender, target: Target) 
             batch = batch_of(damage(compress(codec, record())), 1, codec=codec, is_compressed=True)
             told = sender.send(batch, 1)
             assert told == "INVALID_RECORD" or (target.is_apache and told == "UNKNOWN_SERVER_ERROR")
+
+
+def test_lz4_that_a_java_consumer_does_not_read_is_refused(sender: Sender, target: Target) -> None:
+    large = record(value=varint(300_000) + bytes(range(250)) * 1200)
+
+    def frame(*, linked: bool, checksum: bool) -> bytes:
+        compressor = cramjam.lz4.Compressor(block_linked=linked, content_checksum=checksum)
+        compressor.compress(large)
+        return bytes(compressor.finish())
+
+    def send(compressed: bytes, count: int) -> str:
+        return sender.send(batch_of(compressed, count, codec=Codec.LZ4, is_compressed=True), count)
+
+    for checksum in (True, False):
+        assert send(frame(linked=False, checksum=checksum), 1) == "NONE"
+        told = send(frame(linked=True, checksum=checksum), 1)
+        assert told == "INVALID_RECORD" or (target.is_apache and told == "UNKNOWN_SERVER_ERROR")
+    two_frames = compress(Codec.LZ4, record(0)) + compress(Codec.LZ4, record(1))
+    assert send(two_frames, 2) == "INVALID_RECORD"
 
 
 def test_the_largest_timestamp_is_that_of_the_records_whatever_the_header_says(sender: Sender) -> None:

@@ -15,7 +15,7 @@ from oncestream.records.batch import (
     parse_header,
     stamp_timestamp_type,
 )
-from oncestream.records.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
+from oncestream.records.compression import DECOMPRESSED_BYTES_MAX, Codec, check_lz4, decompress
 from oncestream.records.framing import check_framing
 from oncestream.records.records import recompress, records_of
 from oncestream.storage.config import INT64_MAX, LogConfig
@@ -74,8 +74,12 @@ def _check_header(header: BatchHeader) -> None:
 def _inflate(batch: memoryview, header: BatchHeader, config: LogConfig) -> bytes:
     """The records, uncompressed: no more of them than the topic's readers can take."""
     size_bytes_max = min(max(INFLATED_BYTES_MAX, config.max_message_bytes), DECOMPRESSED_BYTES_MAX)
+    compressed = batch[HEADER_SIZE:]
     try:
-        return bytes(decompress(header.codec, batch[HEADER_SIZE:], size_bytes_max))
+        plain = bytes(decompress(header.codec, compressed, size_bytes_max))
+        if header.codec is Codec.LZ4:
+            check_lz4(compressed)
+        return plain
     except KafkaError as error:
         if error.code == ErrorCode.CORRUPT_MESSAGE:  # the checksum is right: to send it again would not help
             raise _invalid(error.message) from error
