@@ -20,6 +20,7 @@ XERIAL_BLOCK_BYTES: Final = 32 * 1024
 LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 _LZ4_HEADER_BYTES: Final = 7  # magic, flags, size of the blocks, checksum
 _LZ4_BLOCKS_STAND_ALONE: Final = 0x20
+_LZ4_MODE: Final = _LZ4_BLOCKS_STAND_ALONE | 0x01  # or it has a dictionary
 _LZ4_BLOCK_CHECKSUM: Final = 0x10
 _LZ4_CONTENT_SIZE: Final = 0x08
 _LZ4_CONTENT_CHECKSUM: Final = 0x04
@@ -79,10 +80,12 @@ def decompress(codec: Codec, data: Buffer, size_bytes_max: int = DECOMPRESSED_BY
 
 
 def check_lz4(data: memoryview) -> None:
-    """CORRUPT_MESSAGE for frames that `decompress` takes and Kafka's Java consumer does not: it reads one, of blocks
-    that stand alone."""
+    """CORRUPT_MESSAGE for what `decompress` takes and Kafka's Java consumer does not.
+
+    That reads one frame, without a dictionary, of blocks that stand alone.
+    """
     flags = data[4]
-    if bytes(data[:4]) != LZ4_MAGIC or not flags & _LZ4_BLOCKS_STAND_ALONE:
+    if bytes(data[:4]) != LZ4_MAGIC or flags & _LZ4_MODE != _LZ4_BLOCKS_STAND_ALONE:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "blocks of lz4 records must not depend on each other")
     position = _LZ4_HEADER_BYTES + (8 if flags & _LZ4_CONTENT_SIZE else 0)
     checksum_bytes = 4 if flags & _LZ4_BLOCK_CHECKSUM else 0
