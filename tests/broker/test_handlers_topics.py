@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from oncestream.storage.folder import LOCK
 from oncestream.wire.messages import describe_log_dirs, describe_producers, describe_topic_partitions
 from oncestream.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from oncestream.wire.messages.delete_topics import (
@@ -234,3 +236,31 @@ def test_describe_log_dirs_tells_the_size_of_partitions(wire: Wire, version: int
     assert (folder.total_bytes > folder.usable_bytes > 0) == (version >= 4)
     everything = wire.ask(DescribeLogDirsRequest(topics=None), version, DescribeLogDirsResponse)
     assert topic in {told.name for told in everything.results[0].topics}
+
+
+@pytest.mark.parametrize("ignores_case", [True, False])
+def test_names_that_differ_by_case_collide_where_the_disk_ignores_case(
+    tmp_path: Path, start_broker: StartBroker, connect: Connect, ignores_case: bool
+) -> None:
+    lock = tmp_path / "data" / LOCK
+    lock.parent.mkdir()
+    lock.touch()
+    if ignores_case:  # on such a disk the file has this name too
+        lock.with_name(LOCK.upper()).hardlink_to(lock)
+    wire = connect(start_broker(data=lock.parent).bootstrap_servers)
+    create_topic(wire, "Clicks")
+
+    def made(name: str) -> list[tuple[str, str | None]]:
+        request = CreateTopicsRequest(
+            topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)], timeout_ms=15_000
+        )
+        answer = wire.ask(request, 7, CreateTopicsResponse).topics
+        return [(error_name(each.error_code), each.error_message) for each in answer]
+
+    for name, other in (("clicks", "Clicks"), ("__Consumer_Offsets", "__consumer_offsets")):
+        ((told, message),) = made(name)
+        assert (told == "INVALID_TOPIC_EXCEPTION") == ignores_case
+        assert (f"collides with existing topic: {other}. The disk" in (message or "")) == ignores_case
+    (first_use,) = ask(wire, ("CLICKS", bytes(16)), create=True)
+    assert (error_name(first_use.error_code) == "INVALID_TOPIC_EXCEPTION") == ignores_case
+    assert made("Clicks")[0][0] == "TOPIC_ALREADY_EXISTS"

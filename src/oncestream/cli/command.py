@@ -44,6 +44,7 @@ class Call:
         self.chosen = chosen
         self.settings = chosen.settings()
         self.output = output
+        self.exit_code = 0
 
     @functools.cached_property
     def cluster(self) -> Cluster:
@@ -66,6 +67,12 @@ class Call:
     def say(self, text: str) -> None:
         """For people, beside the answer."""
         typer.echo(text, err=True)
+
+    def skip(self, error: OncestreamError) -> None:
+        """Tells what is left out of the answer, and goes on; the exit code will say so too."""
+        from oncestream.cli.app import tell_error
+
+        self.exit_code = tell_error(error)
 
     def close(self) -> None:
         if "cluster" in self.__dict__:
@@ -114,6 +121,8 @@ def command(app: typer.Typer, name: str | None = None, *, form: Any = OutputOpti
                 raise Unexpected(kind=type(error).__name__, reason=error, variable=TRACE_VARIABLE) from error
             finally:
                 call.close()
+            if call.exit_code:
+                raise typer.Exit(call.exit_code)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -56,7 +56,7 @@ def check_create_rights(name: str, call: Call) -> None:
 
 def _create(call: Call, wanted: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     node = call.node
-    check_new_name(wanted.name, node.topics)
+    check_new_name(wanted.name, node.topics, ignores_case=node.folder.ignores_case)
     partitions = _partition_count(node, wanted)
     configs = _configs(node, wanted)
     check_room(node, partitions)

@@ -83,7 +83,7 @@ def _one(call: Call, want: MetadataRequestTopic, create: bool) -> MetadataRespon
             check_name(name)
             if not create or is_internal(name):  # those are made by the coordinators, in their own way
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-            check_new_name(name, node.topics)
+            check_new_name(name, node.topics, ignores_case=node.folder.ignores_case)
             rule = node.stream_rules.of(name)
             if rule is not None and not rule.auto_create:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
