@@ -303,6 +303,13 @@ class RequestRefused(OncestreamError):
     exit_code = 5
 
 
+class TopicExists(RequestRefused):
+    """A topic cannot be made where there is one of its name."""
+
+    cause = "there is a topic {topic} already ({code})"
+    suggestion = "use it as it is (oncestream topic create --if-not-exists), or choose another name"
+
+
 class UnknownSourceOption(OncestreamError):
     """The Spark source has no option of this name."""
 

@@ -133,6 +133,7 @@ def test_a_topic_of_a_stream_that_is_not_there_is_not_made(cli: Cli, name: str) 
     assert f"line 1 of the input is wrong: there is no stream /{name}" in cli.refused(
         2, "produce", "--json", stdin=line
     )
+    assert f"there is no stream /{name}" in cli.refused(5, "topic", "create", f"/{name}:w")
     assert f"{name}.w" not in cli.ok("topic", "list")
     cli.ok("stream", "create", f"/{name}", "--defaultpartitions", "3")
     cli.ok("produce", "--json", stdin=line)

@@ -16,6 +16,9 @@ from oncestream.streams.names import parse_topic
 
 TOPIC_HELP: Final = "A Kafka topic, or /path/of/stream:topic."
 
+PARTITION_MAX: Final = 2**31 - 1
+REPLICAS_MAX: Final = 2**15 - 1
+
 Topic = Annotated[str, typer.Argument(help=TOPIC_HELP, autocompletion=topic_names)]
 Topics = Annotated[list[str], typer.Argument(help=TOPIC_HELP, autocompletion=topic_names)]
 

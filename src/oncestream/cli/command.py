@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -13,13 +13,12 @@ import typer
 
 from oncestream.cli.completion import profile_names
 from oncestream.cli.output import Output, OutputOption, Row, show, show_one
-from oncestream.errors import OncestreamError, Unexpected
+from oncestream.errors import BadArgument
 
 if TYPE_CHECKING:
     from oncestream.cli.cluster import Chosen
     from oncestream.client.cluster import Cluster
 
-TRACE_VARIABLE: Final = "ONCESTREAM_TRACEBACK"
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -110,15 +109,11 @@ def command(app: typer.Typer, name: str | None = None, *, form: Any = OutputOpti
         ) -> None:
             from oncestream.cli.cluster import chosen_cluster
 
+            for each, value in values.items():
+                require_finite(each, value)
             call = Call(chosen_cluster(bootstrap, profile, command_config), output)
             try:
                 function(call, **values)
-            except (OncestreamError, BrokenPipeError, typer.Exit, typer.Abort):
-                raise
-            except Exception as error:
-                if TRACE_VARIABLE in os.environ:
-                    raise
-                raise Unexpected(kind=type(error).__name__, reason=error, variable=TRACE_VARIABLE) from error
             finally:
                 call.close()
             if call.exit_code:
@@ -130,6 +125,12 @@ def command(app: typer.Typer, name: str | None = None, *, form: Any = OutputOpti
         return function
 
     return register
+
+
+def require_finite(name: str, value: object) -> None:
+    """`nan` and `inf` are numbers to Python, and within every range to typer."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadArgument(name=f"--{name.replace('_', '-')} {value}", reason="it is not a number")
 
 
 def _common(name: str, annotation: Any, default: object = None) -> inspect.Parameter:

@@ -15,7 +15,7 @@ import typer
 if TYPE_CHECKING:
     from oncestream.client.cluster import Cluster
 
-DEADLINE_S: Final = 0.7  # the rest of the second is the start of Python
+DEADLINE_S: Final = 0.5  # the rest of the second is the start of Python
 Offer = Callable[[typer.Context, str], list[str]]
 
 

@@ -141,5 +141,5 @@ _FORMS: Final = {
     Kind.COMMITTED: "committed",
     Kind.OFFSET: "offset:N",
     Kind.TIME: "time:2026-01-31T12:00:00Z",
-    Kind.LAST: "-N (the last N of each partition)",
+    Kind.LAST: "-N (the last N records of each partition)",
 }

@@ -14,7 +14,7 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from oncestream.cli.arguments import TOPIC_HELP, pairs
+from oncestream.cli.arguments import PARTITION_MAX, TOPIC_HELP, pairs
 from oncestream.cli.command import Call, command
 from oncestream.cli.completion import topic_names
 from oncestream.cli.output import Output
@@ -66,7 +66,9 @@ def produce(
     ] = None,
     key: Annotated[str | None, typer.Option(help="Key of every record that has none of its own.")] = None,
     header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE on every record; repeatable.")] = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="Write to this partition.")] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, max=PARTITION_MAX, help="Write to this partition.")
+    ] = None,
     keep_partition: Annotated[
         bool, typer.Option("--keep-partition", help="Write each JSON object to the partition that it names.")
     ] = False,

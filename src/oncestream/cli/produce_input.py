@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from oncestream.cli.arguments import PARTITION_MAX
 from oncestream.errors import BadStreamName
 from oncestream.streams.names import parse_topic
 
@@ -18,7 +19,6 @@ Parse = Callable[[bytes], "Message"]
 FIELDS: Final = frozenset(
     {"topic", "key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp", "offset"}
 )
-PARTITION_MAX: Final = 2**31 - 1
 TIMESTAMP_MAX: Final = 2**63 - 1
 
 

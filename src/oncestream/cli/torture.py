@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from oncestream.cli.command import require_finite
 from oncestream.cli.torture_screen import TortureScreen
 from oncestream.errors import BadArgument, SparkMissing
 
@@ -54,6 +55,7 @@ def torture(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No screen.")] = False,
 ) -> None:
     """Torture the embedded broker, Apache Kafka or a cluster that is there; exit code 1 on any anomaly."""
+    require_finite("minutes", minutes)
     if kafka_nodes not in NODES:
         raise BadArgument(name=f"--kafka-nodes {kafka_nodes}", reason="it is 1 or 3")
     if bootstrap is not None and kafka_nodes:

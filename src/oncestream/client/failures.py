@@ -14,6 +14,7 @@ from oncestream.errors import (
     ProducerFenced,
     RequestRefused,
     RequestTimedOut,
+    TopicExists,
     UnknownGroup,
     UnknownTopic,
     UnknownTransaction,
@@ -59,7 +60,6 @@ MOVED: Final = frozenset(
 
 # What a user can do about a refusal that no class of its own tells.
 ADVICE: Final = {
-    ErrorCode.TOPIC_ALREADY_EXISTS: "use that topic as it is (--if-not-exists), or choose another name",
     ErrorCode.INVALID_TOPIC_EXCEPTION: (
         "choose another name, of letters, digits, '.', '_' and '-', at most 249 of them;"
         " names that begin with __ are the broker's own"
@@ -143,7 +143,11 @@ def refusal(api: str, error: KafkaError) -> OncestreamError:
         return UnknownTransaction(transactional_id=subject)
     if code is ErrorCode.SECURITY_DISABLED:
         return NoAuthorizer(message=error.message)
-    return RequestRefused(api=api, code=code.name, message=error.message, advice=advice(code))
+    if code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        return TopicExists(topic=subject, code=code.name, message=error.message)
+    return RequestRefused(
+        api=api, code=code.name, message=error.message or "no reason was given", advice=advice(code)
+    )
 
 
 def advice(code: int) -> str:

@@ -109,7 +109,14 @@ def _address(text: str) -> Address:
     )
     if match is None or int(match["port"] or DEFAULT_PORT) > 65_535:
         raise BadClientSetting(name="bootstrap.servers", origin=ORIGIN, reason=f"{text!r} is not HOST:PORT")
-    return Address(match["v6"] or match["host"], int(match["port"] or DEFAULT_PORT))
+    try:
+        host = str(match["v6"] or match["host"])
+        host.encode("idna")  # as Python's sockets do it, which raise no OSError where that fails
+    except UnicodeError as error:
+        raise BadClientSetting(
+            name="bootstrap.servers", origin=ORIGIN, reason=f"{host!r} is no name of a host"
+        ) from error
+    return Address(host, int(match["port"] or DEFAULT_PORT))
 
 
 def _whole(text: str) -> int:

@@ -18,7 +18,10 @@ from oncestream.messaging.failures import Faults
 T = TypeVar("T")
 
 ORIGIN: Final = "settings="
+# librdkafka repeats a line with every try to connect: its lines go to the log of a program that keeps one, and to
+# nobody's terminal. `Faults` tells that the broker is away, once.
 LOG: Final = logging.getLogger("oncestream.librdkafka")
+LOG.addHandler(logging.NullHandler())
 
 # What a parameter says is not said a second time in `settings`.
 PARAMETERS: Final = {
