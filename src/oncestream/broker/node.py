@@ -21,6 +21,7 @@ from oncestream.broker.catalog import (
 )
 from oncestream.broker.clock import Clock
 from oncestream.broker.features import TRANSACTION_VERSION, levels_in_force
+from oncestream.broker.first_use import FirstUse
 from oncestream.broker.flush_wait import FlushTimeouts
 from oncestream.broker.group_commit import GroupCommit
 from oncestream.broker.partition import Partition
@@ -78,6 +79,7 @@ class Node:
         self.advertised_listeners = ""  # as Kafka writes them
         self.topics: dict[str, Topic] = {}
         self.stream_rules = StreamRules(self.topics)
+        self.first_use = FirstUse(loop)
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._quotas: Quotas | None = None
@@ -219,6 +221,7 @@ class Node:
 
     async def close(self) -> None:
         """Flushes everything and leaves the folder so that the next start needs no recovery."""
+        self.first_use.close()
         if self._groups is not None:
             self._groups.close()
         if self._transactions is not None:
