@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from oncestream.broker import topic_configs
+from oncestream.broker.broker_configs import BrokerConfigs, in_force
 from oncestream.broker.catalog import (
     METADATA_TOPIC,
     PRODUCER_ID_BLOCK,
@@ -18,6 +19,7 @@ from oncestream.broker.catalog import (
     new_topic_id,
     put_topic,
     reserve_producer_ids,
+    set_broker_configs,
 )
 from oncestream.broker.clock import Clock
 from oncestream.broker.features import TRANSACTION_VERSION, levels_in_force
@@ -72,7 +74,8 @@ class Node:
         disk: Disk = REAL_DISK,
         commits: GroupCommit | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings = settings  # those in force: as `started`, but for what clients have changed since
+        self.started = settings
         self.loop = loop
         self.clock = clock
         self.address: tuple[str, int] = ("", 0)
@@ -83,6 +86,7 @@ class Node:
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._quotas: Quotas | None = None
+        self._broker_configs: BrokerConfigs | None = None
         self.authorizer: Authorizer | None = None  # None: everybody may do everything
         self.audit: Audit | None = None
         self._check_topic_defaults()
@@ -93,6 +97,7 @@ class Node:
         self.flush_timeouts = FlushTimeouts(loop, clock)
         try:
             self.catalog = Catalog.open(self.folder)
+            self.settings = in_force(settings, self.catalog.broker_configs)
             self._open_topics()
             self.folder.journal.start(self.catalog.names, active=self.durable)
             self.folder.started()
@@ -151,6 +156,14 @@ class Node:
         return self._quotas
 
     @property
+    def broker_configs(self) -> BrokerConfigs:
+        """The broker's configurations by Kafka's names; few clients ask for them."""
+        if self._broker_configs is None:
+            told = replace(self.started, advertise=self.advertised_listeners)
+            self._broker_configs = BrokerConfigs(told, self.catalog.broker_configs)
+        return self._broker_configs
+
+    @property
     def transaction_version(self) -> int:
         return levels_in_force(self.catalog.features)[TRANSACTION_VERSION]
 
@@ -181,9 +194,15 @@ class Node:
         entry = replace(topic.entry, configs=dict(configs))
         self.catalog.commit([put_topic(entry)], self.clock.now_ms(), makes_room=True)
         topic.entry = entry
-        config = self.log_config(entry)
-        for partition in topic.partitions:
-            partition.log.config = config
+        self._use_configs(topic)
+
+    def set_broker_configs(self, node_id: str, configs: Mapping[str, str]) -> None:
+        """Topics without values of their own follow at once. No node id: for the whole cluster."""
+        change = set_broker_configs(node_id, configs)
+        self.catalog.commit([change], self.clock.now_ms(), makes_room=True)
+        self.settings = in_force(self.started, self.catalog.broker_configs)
+        for topic in self.topics.values():
+            self._use_configs(topic)
 
     def delete_topic(self, topic: Topic) -> None:
         self.catalog.commit([drop_topic(topic.entry)], self.clock.now_ms(), makes_room=True)
@@ -231,6 +250,11 @@ class Node:
         await self.commits.drain()
         self.commits.close()
         self.folder.close()
+
+    def _use_configs(self, topic: Topic) -> None:
+        config = self.log_config(topic.entry)
+        for partition in topic.partitions:
+            partition.log.config = config
 
     # -- start-up -----------------------------------------------------------------------------
 
