@@ -157,7 +157,7 @@ _ALIASES: Final = {
 # A new cluster of Apache Kafka 4.3 is given this when its storage is formatted.
 _OF_NEW_CLUSTER: Final = {"min.insync.replicas": "1"}
 # Whoever starts a broker says these: they have no default.
-_OF_EACH_BROKER: Final = frozenset({"node.id", "log.dirs", "advertised.listeners"})
+_OF_EACH_BROKER: Final = frozenset({"node.id", "process.roles", "log.dirs", "advertised.listeners"})
 
 # What clients can change while the broker runs, and what is wrong with a value.
 DYNAMIC: Final[Mapping[str, Callable[[str], str | None]]] = {
@@ -172,6 +172,7 @@ _FROM_SETTINGS: Final = tuple(
     for row in (
         ("node.id", ConfigType.INT, lambda s: str(s.node_id)),
         ("broker.id", ConfigType.INT, lambda s: str(s.node_id)),
+        ("process.roles", ConfigType.LIST, lambda _: "broker,controller"),
         ("log.dirs", ConfigType.LIST, lambda s: str(s.data)),
         ("log.dir", ConfigType.LIST, lambda s: str(s.data)),
         ("listeners", ConfigType.LIST, lambda s: with_protocols(s.listen, s)),

@@ -198,9 +198,8 @@ def topic_entries(node: Node, entry: TopicEntry) -> list[ConfigEntry]:
 def _group_entries(node: Node, own: OwnConfigs) -> list[ConfigEntry]:
     entries = []
     for name, spec in group_configs.TABLE.items():
-        default = str(spec.default(node.settings))
         chain = [Synonym(name, own[name], ConfigSource.GROUP)] if name in own else []
-        chain.append(Synonym(name, default, ConfigSource.DEFAULT))
+        chain += node.broker_configs.synonyms(f"group.{name}")
         first = chain[0]
         entries.append(ConfigEntry(name, first.value, first.source, False, ConfigType.INT, chain, spec.doc))
     return entries

@@ -46,8 +46,11 @@ group.consumer.max.session.timeout.ms INT 60000
 group.consumer.min.heartbeat.interval.ms INT 5000
 group.consumer.min.session.timeout.ms INT 45000
 group.coordinator.rebalance.protocols LIST classic,consumer
+group.coordinator.threads INT 1
 kafka.metrics.reporters LIST ""
+listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
 log.cleaner.enable BOOLEAN true
+log.cleaner.threads INT 1
 log.flush.scheduler.interval.ms LONG 9223372036854775807
 log.retention.hours INT 168
 log.retention.minutes INT
@@ -62,10 +65,10 @@ metadata.log.dir STRING
 metric.reporters LIST ""
 num.io.threads INT 1
 num.network.threads INT 1
+num.recovery.threads.per.data.dir INT 1
 offsets.topic.compression.codec INT 0
 offsets.topic.replication.factor SHORT 1
 offsets.topic.segment.bytes INT 104857600
-process.roles LIST broker,controller
 quota.window.num INT 11
 quota.window.size.seconds INT 1
 remote.log.metadata.manager.class.path STRING
@@ -78,6 +81,8 @@ sasl.jaas.config PASSWORD
 sasl.server.callback.handler.class CLASS
 security.providers STRING
 socket.listen.backlog.size INT 512
+socket.receive.buffer.bytes INT -1
+socket.send.buffer.bytes INT -1
 ssl.cipher.suites LIST ""
 ssl.enabled.protocols LIST TLSv1.2,TLSv1.3
 ssl.engine.factory.class CLASS
