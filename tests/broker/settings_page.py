@@ -49,11 +49,13 @@ brokers`). These they can change while the broker runs, for the broker (its `nod
 |---|---|
 {CHANGEABLE}
 A change is on disk before it is answered, lasts over restarts, and wins over file, environment and command line;
-topics without a value of their own follow at once. To take it back, delete it. Quotas are changed with
+topics without a value of their own follow at once (a lower `message.max.bytes` does not bind the broker's own
+topics). To take it back, delete it. Quotas are changed with
 `oncestream quota`. Every other setting is refused, as Apache Kafka refuses its read-only ones.
 
 Levels of logging change, too, until the broker stops: resource type BROKER_LOGGER, loggers
-{LOGGER_NAMES}; `root` stands above the other two.
+{LOGGER_NAMES}; `root` stands above the other two. Where the
+broker is a thread of a program, they are the loggers of that program.
 
 Names end in their unit: `_ms`, `_bytes`; `_max` is the largest allowed. This page is made from the program's own
 table (`python -m tests.broker.settings_page`).

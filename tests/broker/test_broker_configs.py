@@ -11,6 +11,7 @@ import pytest
 from oncestream import Broker
 from oncestream.testing.disk import DiskFaults, FaultyDisk
 from oncestream.testing.ports import free_address
+from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.broker.config_kit import (
     APPEND,
     BROKER,
@@ -217,6 +218,18 @@ def test_settings_of_the_start_stand_under_what_clients_give(
     assert chain(config(wire, TOPIC, topic, "retention.ms")) == [(RETENTION, "-1", OF_CLUSTER), *static]
     assert change(wire, BROKER, NODE, (POLICY, APPEND, "delete")) == DONE
     assert config(wire, TOPIC, topic, "cleanup.policy").value == "compact,delete"
+
+
+def test_a_limit_for_records_does_not_bind_the_coordinators(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    wire = connect(start_broker().bootstrap_servers)
+    begin = InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1_000)
+    assert wire.ask(begin, 4, InitProducerIdResponse).error_code == 0
+    assert change(wire, BROKER, CLUSTER, ("message.max.bytes", SET, "10")) == DONE
+    for name in ("first", "second"):
+        begin = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1_000)
+        assert wire.ask(begin, 4, InitProducerIdResponse).error_code == 0
 
 
 def test_the_limit_of_connections_changes_at_once(start_broker: StartBroker, connect: Connect) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from oncestream.broker import topic_configs
 from oncestream.broker.broker_configs import BrokerConfigs, in_force
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from oncestream.broker.security.authorizer import Authorizer
     from oncestream.broker.security.quotas import Quotas
     from oncestream.broker.transactions.coordinator import TransactionCoordinator
+
+MESSAGE_BYTES_MAX: Final = LogConfig().max_message_bytes
 
 logger = logging.getLogger("oncestream.broker")
 
@@ -234,9 +236,11 @@ class Node:
         return sum(len(topic.partitions) for topic in self.topics.values())
 
     def log_config(self, entry: TopicEntry) -> LogConfig:
-        return topic_configs.log_config(
-            {**self.settings.topic_defaults, **entry.configs}, self.settings.producer_id_expiration_ms
-        )
+        configs = {**self.settings.topic_defaults, **entry.configs}
+        config = topic_configs.log_config(configs, self.settings.producer_id_expiration_ms)
+        if entry.name in INTERNAL:  # what coordinators write is never too large for a limit that clients set
+            return replace(config, max_message_bytes=max(config.max_message_bytes, MESSAGE_BYTES_MAX))
+        return config
 
     async def close(self) -> None:
         """Flushes everything and leaves the folder so that the next start needs no recovery."""

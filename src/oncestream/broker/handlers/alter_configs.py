@@ -1,6 +1,7 @@
 """AlterConfigs (33), versions 0-2: replace all configurations of a topic, a group or the broker by those given.
 
-Differs from Apache Kafka: internal topics cannot be changed; the broker takes no settings that it does not know.
+Differs from Apache Kafka: internal topics cannot be changed; the broker takes no settings that it does not know, and
+its default of min.insync.replicas, which has no effect on one node, may be taken away.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs (44), versions 0-1: set, delete, append to or subtract from single configurations.
 
-Differs from Apache Kafka: internal topics cannot be changed; the broker takes no settings that it does not know.
+Differs from Apache Kafka: internal topics cannot be changed; the broker takes no settings that it does not know, and
+its default of min.insync.replicas, which has no effect on one node, may be taken away.
 """
 
 from __future__ import annotations
