@@ -190,6 +190,7 @@ def test_a_change_is_durable_before_it_is_answered(tmp_path: Path) -> None:
         assert config(wire, BROKER, NODE, "max.connections").value == "7"
         assert config(wire, BROKER, NODE, RETENTION).value is None
         assert error_name(produce(wire, topic, batch(b"x" * 1100)).error_code) == "MESSAGE_TOO_LARGE"
+        assert produce(wire, topic, batch(b"x" * 600)).error_code == 0
         assert change(wire, BROKER, NODE, (limit, DELETE, None)) == DONE
         assert error_name(produce(wire, topic, batch(b"x" * 600)).error_code) == "MESSAGE_TOO_LARGE"
         assert change(wire, BROKER, CLUSTER, (limit, DELETE, None)) == DONE
