@@ -12,7 +12,8 @@ from collections import Counter
 from oncestream.broker import topic_configs
 from oncestream.broker.call import Call, no_time
 from oncestream.broker.catalog import TopicEntry
-from oncestream.broker.config_resources import ConfigSource, topic_entries
+from oncestream.broker.config_entries import ConfigSource
+from oncestream.broker.config_resources import topic_entries
 from oncestream.broker.node import Node
 from oncestream.broker.topic_names import check_new_name
 from oncestream.wire.acl_codes import Operation, ResourceType
