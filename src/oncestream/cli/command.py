@@ -13,7 +13,7 @@ import typer
 
 from oncestream.cli.completion import profile_names
 from oncestream.cli.output import Output, OutputOption, Row, show, show_one
-from oncestream.errors import BadArgument
+from oncestream.errors import BadArgument, OncestreamError
 
 if TYPE_CHECKING:
     from oncestream.cli.cluster import Chosen
