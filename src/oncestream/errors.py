@@ -276,6 +276,17 @@ class DataLost(OncestreamError):
     exit_code = 8
 
 
+class PartitionDamaged(OncestreamError):
+    """A batch in a partition holds no records that can be read, though others of its log can."""
+
+    cause = "{topic}-{partition} is damaged at offset {offset}, and was left out from there on: {reason}"
+    suggestion = (
+        "read on behind it: consume {topic} --partition {partition} --from offset:{next_offset}; a group that stands"
+        " there: cursor reset GROUP --topic {topic} --partition {partition} --to offset:{next_offset}"
+    )
+    exit_code = 8
+
+
 class RequestTimedOut(OncestreamError):
     """The broker answers, but what was asked could not be done in time."""
 

@@ -157,6 +157,10 @@ class Typist:
         if terminal_name is not None:
             self._start_in(terminal_name, command, shown, typed.line)
             return
+        if command.startswith("oncestream config set"):
+            self._shell.enter(
+                "unset ONCESTREAM_BOOTSTRAP\n"
+            )  # from now on the profile in use names the cluster
         goes_on = bool(shown) and shown[-1] == INTERRUPT
         self._shell.enter(f"{{ {command}\n}} < /dev/null\nprintf '\\n%s %d\\n' {_DONE} $?\n")
         if goes_on:
@@ -227,7 +231,8 @@ class Typist:
 
 
 def is_ours(variable: str) -> bool:
-    return variable.startswith("ONCESTREAM_")
+    """Whether this run has set it, not a user."""
+    return variable.startswith("ONCESTREAM_") or variable == "JDK_JAVA_OPTIONS"
 
 
 def _environment(folder: Path, address: str) -> dict[str, str]:

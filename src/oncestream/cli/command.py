@@ -13,7 +13,7 @@ import typer
 
 from oncestream.cli.completion import profile_names
 from oncestream.cli.output import Output, OutputOption, Row, show, show_one
-from oncestream.errors import BadArgument
+from oncestream.errors import BadArgument, OncestreamError
 
 if TYPE_CHECKING:
     from oncestream.cli.cluster import Chosen
@@ -43,6 +43,7 @@ class Call:
         self.chosen = chosen
         self.settings = chosen.settings()
         self.output = output
+        self.exit_code = 0
 
     @functools.cached_property
     def cluster(self) -> Cluster:
@@ -65,6 +66,12 @@ class Call:
     def say(self, text: str) -> None:
         """For people, beside the answer."""
         typer.echo(text, err=True)
+
+    def skip(self, error: OncestreamError) -> None:
+        """Tells what is left out of the answer, and goes on; the exit code will say so too."""
+        from oncestream.cli.app import tell_error
+
+        self.exit_code = tell_error(error)
 
     def close(self) -> None:
         if "cluster" in self.__dict__:
@@ -109,6 +116,8 @@ def command(app: typer.Typer, name: str | None = None, *, form: Any = OutputOpti
                 function(call, **values)
             finally:
                 call.close()
+            if call.exit_code:
+                raise typer.Exit(call.exit_code)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -72,7 +72,7 @@ def consume(
     starts = _starts(call.cluster, chosen, start, group, read_committed=committed)
     ends = _ends(call.cluster, chosen, end, follow=follow, read_committed=committed)
     ranges = {each: Range(starts[each], ends[each]) for each in chosen}
-    receiver = Receiver(call.settings, ranges, read_committed=committed)
+    receiver = Receiver(call.cluster, ranges, read_committed=committed, on_damage=call.skip)
     try:
         with _interrupts() as is_interrupted:
             _print(receiver, formatted, max_, call.cluster, group, is_interrupted)

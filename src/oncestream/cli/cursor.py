@@ -15,7 +15,7 @@ from oncestream.client.groups import delete_groups, delete_offsets, describe_gro
 from oncestream.client.lag import PartitionLag, group_lags
 from oncestream.client.offsets import Committed, commit_offsets, committed_offsets
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.errors import BadArgument
+from oncestream.errors import BadArgument, UnknownTopic
 from oncestream.streams.names import parse_topic
 
 COLUMNS: Final = ("group", "topic", "partition", "offset", "end", "lag", "exact", "seconds")
@@ -48,7 +48,7 @@ def list_(
     rows = [
         cursor_row(name, at, lag)
         for name in groups
-        for at, lag in group_lags(call.cluster, name).items()
+        for at, lag in group_lags(call.cluster, name, on_damage=call.skip).items()
         if not names or at.topic in names
     ]
     call.show(rows, COLUMNS)
@@ -60,6 +60,7 @@ def reset(
     group: Group,
     to: To,
     topic: TopicOption = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this one; default: all.")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -71,7 +72,14 @@ def reset(
         raise BadArgument(
             name="cursor reset", reason=f"group {group!r} has no cursor; name topics by --topic"
         )
-    places = offsets_at(call.cluster, partitions_of(existing_topics(call.cluster, names)), position)
+    chosen = [
+        each
+        for each in partitions_of(existing_topics(call.cluster, names))
+        if partition in (None, each.partition)
+    ]
+    if not chosen:
+        raise UnknownTopic(topic=f"{', '.join(names)} with a partition {partition}")
+    places = offsets_at(call.cluster, chosen, position)
     moves = [
         {
             "group": group,

@@ -24,7 +24,8 @@ from oncestream.cli.receiving import Range, Receiver
 from oncestream.cli.record_format import Record
 from oncestream.cli.sending import Sender
 from oncestream.client.admin import describe_topics
-from oncestream.errors import BadArgument, NoDeadLetters, UnknownTopic
+from oncestream.client.damage import OnDamage
+from oncestream.errors import BadArgument, NoDeadLetters, OncestreamError, UnknownTopic
 from oncestream.streams.names import parse_topic
 
 SUFFIXES: Final = (".dead", "-dead")  # of a topic, and of a topic of a stream
@@ -102,7 +103,7 @@ def dead_letters(
         raise BadArgument(name="--to, --dry-run and --yes", reason="they belong to --resend")
     topics = [parse_topic(topic)] if topic is not None else _topics_of_dead_letters(call)
     existing_topics(call.cluster, [*topics, *([to] if to is not None else [])])
-    letters = _read(call, name, topics)
+    letters = _read(call, name, topics, _refuse if resend else call.skip)
     if not letters.causes:
         raise NoDeadLetters(name=name, topics=", ".join(topics) or "no topic ends in .dead or -dead")
     chosen = [each for each in letters.causes.values() if cause is None or cause in each.text]
@@ -128,11 +129,11 @@ def _resend(call: Call, name: str, plan: Collection[tuple[str, LetterId]], to: s
     transactional_id = f"{name}{ID_SUFFIX}"
     with Sender(call.settings, {}, 0, transactional_id, TRANSACTION_TIMEOUT_MS) as sender:
         topics = sorted({topic for topic, _ in plan})
-        resent = _read(call, name, topics).resent
+        resent = _read(call, name, topics, _refuse).resent
         known = {each.name for each in describe_topics(call.cluster)}
         sent: Counter[str] = Counter()
         marks: dict[str, list[LetterId]] = {}
-        for record in _records(call, topics):
+        for record in _records(call, topics, _refuse):
             at = LetterId(record.partition, record.offset)
             if (record.topic, at) in plan and at not in resent.get(record.topic, ()):
                 message = _original(record, to)
@@ -166,9 +167,9 @@ def _marks(name: str, resent: dict[str, list[LetterId]]) -> Iterator[Message]:
             yield Message(None, None, (("pipeline", name.encode()), (MARK, ids.encode())), topic)
 
 
-def _read(call: Call, name: str, topics: Iterable[str]) -> Letters:
+def _read(call: Call, name: str, topics: Iterable[str], on_damage: OnDamage) -> Letters:
     found = Letters()
-    for record in _records(call, topics):
+    for record in _records(call, topics, on_damage):
         headers = dict(record.headers)
         if _text(headers.get("pipeline")) != name:
             continue
@@ -184,18 +185,23 @@ def _read(call: Call, name: str, topics: Iterable[str]) -> Letters:
     return found
 
 
-def _records(call: Call, topics: Iterable[str]) -> Iterator[Record]:
+def _records(call: Call, topics: Iterable[str], on_damage: OnDamage) -> Iterator[Record]:
     """Committed records, up to the end of now."""
     places = partitions_of(existing_topics(call.cluster, topics))
     starts = offsets_at(call.cluster, places, Position(Kind.EARLIEST))
     ends = offsets_at(call.cluster, places, Position(Kind.LATEST))
     ranges = {each: Range(starts[each], ends[each]) for each in places}
-    receiver = Receiver(call.settings, ranges, read_committed=True)
+    receiver = Receiver(call.cluster, ranges, read_committed=True, on_damage=on_damage)
     try:
         for records in receiver.batches():
             yield from records
     finally:
         receiver.close()
+
+
+def _refuse(error: OncestreamError) -> None:
+    """A mark may lie in what cannot be read: a letter would be sent twice."""
+    raise error
 
 
 def _topics_of_dead_letters(call: Call) -> list[str]:

@@ -18,7 +18,6 @@ from oncestream.client.admin import describe_topics
 from oncestream.client.groups import list_groups
 from oncestream.client.inspection import known_transactions
 from oncestream.client.lag import PartitionLag, group_lags
-from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import NoSuchPipeline
 
@@ -82,7 +81,7 @@ def _find(call: Call, names: Iterable[str]) -> dict[str, Found]:
     records = _progress_records(call)
     found = {}
     for name in wanted:
-        each = Found(group_lags(call.cluster, name), records.get(name))
+        each = Found(group_lags(call.cluster, name, on_damage=call.skip), records.get(name))
         if each.marker is not None:
             found[name] = each
     for name, record in records.items():
@@ -100,12 +99,12 @@ def _progress_records(call: Call) -> dict[str, Mapping[str, Any]]:
         return {}
     starts = offsets_at(call.cluster, places, Position(Kind.EARLIEST))
     ends = offsets_at(call.cluster, places, Position(Kind.LATEST))
-    return _newest(call.settings, {each: Range(starts[each], ends[each]) for each in places})
+    return _newest(call, {each: Range(starts[each], ends[each]) for each in places})
 
 
-def _newest(settings: ClientSettings, ranges: Mapping[TopicPartition, Range]) -> dict[str, Mapping[str, Any]]:
+def _newest(call: Call, ranges: Mapping[TopicPartition, Range]) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
-    receiver = Receiver(settings, ranges, read_committed=True)
+    receiver = Receiver(call.cluster, ranges, read_committed=True, on_damage=call.skip)
     try:
         for record in (each for records in receiver.batches() for each in records):
             key, content = _json(record.key), _json(record.value)

@@ -13,7 +13,7 @@ from oncestream.cli.confirm import DryRun, Yes, may_go_on
 from oncestream.cli.cursor import COLUMNS, MOVES, PLACES, To, move_lines
 from oncestream.cli.positions import Kind, parse_position
 from oncestream.cli.stream_path import Path, stream_of
-from oncestream.streams.cursors import Cursor
+from oncestream.streams.cursors import Cursor, Which, cursors_of
 
 app = noun("What consumer groups have committed in the topics of a stream.")
 
@@ -35,7 +35,8 @@ def list_(
     call: Call, path: Path, consumergroup: Group = None, topic: Topic = None, partition: Partition = None
 ) -> None:
     """Cursors, and their lag in committed records and in seconds."""
-    found = stream_of(call, path).cursors(consumergroup, topic, partition)
+    which = Which(consumergroup, topic, partition)
+    found = cursors_of(call.cluster, stream_of(call, path).path, which, call.skip)
     call.show([_row(each) for each in found], COLUMNS)
 
 

@@ -63,6 +63,7 @@ def verify(
             compare=compare,
             pipeline=pipeline,
             on_progress=advance,
+            on_damage=call.skip,
         )
     if call.output is Output.TABLE:
         typer.echo(report.text())

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from oncestream.client.cluster import Cluster
+from oncestream.client.damage import OnDamage
 from oncestream.client.groups import (
     CLASSIC,
     CONSUMER,
@@ -78,8 +79,10 @@ class Which(NamedTuple):
         return name is not None and self.topic in (None, name) and self.partition in (None, at.partition)
 
 
-def cursors_of(cluster: Cluster, path: StreamPath, which: Which) -> list[Cursor]:
-    """Sorted by group, topic and partition."""
+def cursors_of(
+    cluster: Cluster, path: StreamPath, which: Which, on_damage: OnDamage | None = None
+) -> list[Cursor]:
+    """Sorted by group, topic and partition. `on_damage`: see `group_lags`."""
     found: list[Cursor] = []
     for group in _groups(cluster, which):
         if not any(which.covers(path, at) for at in committed_offsets(cluster, group, stable=False)):
@@ -96,7 +99,7 @@ def cursors_of(cluster: Cluster, path: StreamPath, which: Which) -> list[Cursor]
                 lag.seconds,
                 lag.metadata,
             )
-            for at, lag in group_lags(cluster, group).items()
+            for at, lag in group_lags(cluster, group, on_damage=on_damage).items()
             if which.covers(path, at)
         ]
     return sorted(found)

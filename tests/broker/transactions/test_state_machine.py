@@ -44,6 +44,7 @@ from tests.effort import effort
 NAMES = ["red", "green"]
 TIMEOUT_MS = 10_000
 COME_AGAIN = {19, 51}  # NOT_ENOUGH_REPLICAS, CONCURRENT_TRANSACTIONS
+FENCED = {47, 90}  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 
 
 @dataclass
@@ -52,6 +53,7 @@ class Txn:
 
     number: int
     name: str
+    begun_ms: int
     values: list[tuple[int, bytes]] = field(
         default_factory=list
     )  # all of them acknowledged, or it never commits
@@ -78,13 +80,16 @@ class Writer:
         self.sequences: Counter[int] = Counter()
         self.added: set[int | str] = set()
         self.steps: list[Step] = []
-        self.dead = False
+        self.sent: list[Step] = []  # all that may come once more, however late
+        self.dead = self.misses_an_answer = False
         self.begin()
-        request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=TIMEOUT_MS)
-        self.do(request, 5 if new_protocol else 0, self.take)
+
+    def start(self) -> None:
+        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=TIMEOUT_MS)
+        self.do(request, 5 if self.new_protocol else 0, self.take)
 
     def begin(self) -> None:
-        self.txn = Txn(next(self.machine.numbers), self.name)
+        self.txn = Txn(next(self.machine.numbers), self.name, self.machine.world.clock.ms)
         self.added = set()
         self.machine.txns.append(self.txn)
 
@@ -161,6 +166,8 @@ class Writer:
         while self.steps and not self.steps[0].sent and not self.dead:
             step = self.steps[0]
             step.sent = True
+            if self.new_protocol and not isinstance(step.request, InitProducerIdRequest):
+                self.sent.append(step)
             later = self.machine.world.send(step.request, step.version)
             later.then(partial(self.answered, step))
             if not later.resolved:
@@ -168,9 +175,11 @@ class Writer:
 
     def answered(self, step: Step, answer: Any) -> None:
         code = _code(answer)
-        if code in COME_AGAIN:
-            step.sent = False
+        if self.misses_an_answer or code in COME_AGAIN:
+            self.misses_an_answer = step.sent = False
         elif code:
+            assert code in FENCED, answer
+            assert self.may_be_fenced, answer
             self.dead = True
         else:
             self.steps.remove(step)
@@ -185,6 +194,12 @@ class Writer:
     def crashed(self) -> None:
         for step in self.steps:
             step.sent = False
+
+    @property
+    def may_be_fenced(self) -> bool:
+        """Somebody newer came, or the transaction took too long."""
+        newest = [writer for writer in self.machine.writers if writer.name == self.name][-1]
+        return newest is not self or self.machine.world.clock.ms - self.txn.begun_ms >= TIMEOUT_MS
 
     @property
     def idle(self) -> bool:
@@ -207,6 +222,8 @@ class Machine(RuleBasedStateMachine):
         self.writers = [
             Writer(self, name, new_protocol) for name, new_protocol in zip(NAMES, kinds, strict=True)
         ]
+        for writer in self.writers:
+            writer.start()
         self.world.flush_all()
 
     def teardown(self) -> None:
@@ -224,6 +241,7 @@ class Machine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), new_protocol=st.booleans())
     def a_producer_comes(self, name: str, new_protocol: bool) -> None:
         self.writers.append(Writer(self, name, new_protocol))
+        self.writers[-1].start()
 
     @precondition(lambda self: any(w.idle for w in self.writers))
     @rule(data=st.data(), index=st.integers(0, PARTITIONS - 1), flushed=st.booleans())
@@ -272,6 +290,20 @@ class Machine(RuleBasedStateMachine):
     def producers_send_again_what_was_not_answered(self) -> None:
         for writer in self.writers:
             writer.go_on()
+
+    @precondition(lambda self: any(not w.dead for w in self.writers))
+    @rule(data=st.data())
+    def an_answer_is_lost(self, data: st.DataObject) -> None:
+        """Its request is sent again."""
+        data.draw(st.sampled_from([w for w in self.writers if not w.dead])).misses_an_answer = True
+
+    @precondition(lambda self: any(w.sent for w in self.writers))
+    @rule(data=st.data(), age=st.integers(0, 3))
+    def an_old_request_comes_once_more(self, data: st.DataObject, age: int) -> None:
+        """As from a connection that was given up: in transaction version 2 it changes nothing."""
+        sent = data.draw(st.sampled_from([w for w in self.writers if w.sent])).sent
+        step = sent[max(-1 - age, -len(sent))]
+        self.world.send(step.request, step.version).then(lambda _: None)
 
     @rule()
     def the_broker_is_killed(self) -> None:
