@@ -177,6 +177,12 @@ def test_no_command_ends_in_a_traceback(fresh: Cli, tmp_path: Path, monkeypatch:
         (["topic", "list", "-b", "x" * 300], 2, "is no name of a host"),
         (["topic", "create", "there"], 5, "there is a topic there already"),
         (["topic", "list", "--command-config", "wrong.properties"], 2, "clients take Kafka's names"),
+        (["doctor", "--data", "x" * 300], 2, "it cannot be used: File name too long"),
+        (
+            ["torture", "--data", "wrong.properties", "--no-spark"],
+            3,
+            "data folder wrong.properties cannot be used",
+        ),
         (["broker", "add-user", "a", "--data", "data"], 2, "the password is wrong: it is no UTF-8 text"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -22,14 +22,15 @@ def settings_of(*addresses: str) -> ClientSettings:
 
 @pytest.mark.parametrize("silent", [0, 1, 3])
 def test_what_refuses_or_never_answers_is_given_up_in_time(silent: int) -> None:
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(silent)]
-    addresses = ["127.0.0.1:1", *(f"127.0.0.1:{each.getsockname()[1]}" for each in listeners)]
-    began = time.monotonic()
-    with pytest.raises(BrokerUnreachable, match=",".join(addresses)):
-        Cluster(settings_of(*addresses)).require_contact(TIMEOUT_S)
-    assert time.monotonic() - began < TIMEOUT_S + 1
-    for each in listeners:
-        each.close()
+    with ExitStack() as open_until_the_end:
+        servers = [
+            open_until_the_end.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(silent)
+        ]
+        addresses = ["127.0.0.1:1", *(f"127.0.0.1:{each.getsockname()[1]}" for each in servers)]
+        began = time.monotonic()
+        with pytest.raises(BrokerUnreachable, match=",".join(addresses)):
+            Cluster(settings_of(*addresses)).require_contact(TIMEOUT_S)
+        assert time.monotonic() - began < TIMEOUT_S + 1
 
 
 def test_one_address_that_answers_is_enough(embedded: Target) -> None:

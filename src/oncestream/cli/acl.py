@@ -70,13 +70,11 @@ def add(
     kind, name = _resource(topic, group, transactional_id, cluster, prefixed, needed=True)
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
     permission = Permission.DENY if deny else Permission.ALLOW
-    create_acls(
-        call.cluster,
-        [
-            Acl(kind, str(name), pattern, _principal(user), _code(Operation, each), permission, host or "*")
-            for each in operation
-        ],
-    )
+    rules = [
+        Acl(kind, str(name), pattern, _principal(user), _code(Operation, each), permission, host or "*")
+        for each in operation
+    ]
+    create_acls(call.cluster, rules)
 
 
 @command(app, "list")

@@ -14,7 +14,7 @@ import typer
 
 from oncestream.cli.command import require_finite
 from oncestream.cli.torture_screen import TortureScreen
-from oncestream.errors import BadArgument, SparkMissing
+from oncestream.errors import BadArgument, DataFolderUnusable, SparkMissing
 
 if TYPE_CHECKING:
     from oncestream.verify.torture_cluster import Victim
@@ -64,12 +64,19 @@ def torture(
         raise SparkMissing(name="torture", package="pyspark")
     signal.signal(signal.SIGTERM, _interrupt)
     number = random.randrange(SEEDS) if seed is None else seed  # noqa: S311 - to be repeated
-    if data is not None:
-        data.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"oncestream-torture-{number}-", dir=data))
+    folder = _new_folder(data, number)
     victim = _victim(folder, bootstrap, kafka_nodes)
     if not _run(victim, folder, number, minutes, report, spark=not no_spark, quiet=quiet):
         raise typer.Exit(1)
+
+
+def _new_folder(data: Path | None, seed: int) -> Path:
+    try:
+        if data is not None:
+            data.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f"oncestream-torture-{seed}-", dir=data))
+    except OSError as error:
+        raise DataFolderUnusable(folder=data or tempfile.gettempdir(), reason=error.strerror) from None
 
 
 def _interrupt(*_: object) -> None:
