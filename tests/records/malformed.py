@@ -85,6 +85,7 @@ MALFORMED: Final = {
     "a length of 0": (record(length=varint(0)), 1),
     "a length that is too small": (record(length=varint(10)), 1),
     "a length that is too large": (record(length=varint(13)) + b"\0\0", 1),
+    "a length that is too large, within the batch": (record(length=varint(13)) + record(1), 2),
     "a length of 2^31-1": (record(length=varint(2**31 - 1)), 1),
     "a length of six bytes": (record(length=b"\x98\x80\x80\x80\x80\0"), 1),
     "a key behind the record": (record(key=varint(40) + b"key"), 1),
@@ -123,7 +124,13 @@ WELL_FORMED: Final = {
 }
 # Apache Kafka does not compare the length of a compressed record with its fields.
 ACCEPTED_COMPRESSED_BY_KAFKA: Final = frozenset(
-    {"a length of -1", "a length of 0", "a length that is too small", "a length of 2^31-1"}
+    {
+        "a length of -1",
+        "a length of 0",
+        "a length that is too small",
+        "a length that is too large, within the batch",
+        "a length of 2^31-1",
+    }
 )
 
 

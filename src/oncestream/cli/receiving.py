@@ -13,7 +13,7 @@ from oncestream.cli.record_format import Record
 from oncestream.client.cluster import Cluster
 from oncestream.client.damage import OnDamage, damage_at
 from oncestream.client.topic_partition import TopicPartition as Place
-from oncestream.errors import DataLost, RequestTimedOut
+from oncestream.errors import DataLost, OncestreamError, RequestTimedOut
 from oncestream.messaging.failures import KafkaError
 
 POLL_S: Final = 0.2
@@ -99,7 +99,11 @@ class Receiver:
         starts = {
             place: max(at.offset, self._ranges[place].start) for place, at in zip(places, stand, strict=True)
         }
-        for place, damage in damage_at(self._cluster, starts).items():
+        try:
+            damaged = damage_at(self._cluster, starts)
+        except OncestreamError:
+            return  # the cluster is the reason: librdkafka goes on trying, and tells what does not pass
+        for place, damage in damaged.items():
             self._on_damage(damage)
             self._leave(place)
 

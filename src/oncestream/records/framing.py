@@ -44,7 +44,10 @@ def check_framing(data: bytes, start: int, count: int) -> Deltas:
 
 
 def _walk(data: bytes, start: i64, count: i64) -> tuple[i64, i64]:  # noqa: PLR0912, PLR0915  # a call a field costs more
-    """Varints of one byte, and most of two, are read in place. A position past the end raises IndexError."""
+    """Varints of one byte, and most of two, are read in place. A position past the end raises IndexError.
+
+    It only grows: whatever field ends behind its record is found at the record's end.
+    """
     size: i64 = len(data)
     position: i64 = start
     smallest: i64 = _INT63_MASK
@@ -93,8 +96,6 @@ def _walk(data: bytes, start: i64, count: i64) -> tuple[i64, i64]:  # noqa: PLR0
             byte, position = _varint(data, position)
         if not byte & 1:  # a negative length is none
             position += byte >> 1
-            if position >= end:
-                raise _wrong(number, "its key ends behind the record")
         byte = data[position]
         position += 1
         if byte > _ONE_BYTE_MAX:
@@ -106,8 +107,6 @@ def _walk(data: bytes, start: i64, count: i64) -> tuple[i64, i64]:  # noqa: PLR0
                 position += 1
         if not byte & 1:
             position += byte >> 1
-            if position >= end:
-                raise _wrong(number, "its value ends behind the record")
         byte = data[position]
         position += 1
         if byte:
