@@ -168,6 +168,14 @@ def test_of_other_brokers_nothing_is_told_and_nothing_changed(wire: Wire) -> Non
     assert change(wire, BROKER, NODE, (INTERVAL, APPEND, "1"))[0] == "INVALID_CONFIG"
 
 
+@pytest.mark.parametrize("name", ["01", "1" * 5_000], ids=["zero", "long"])
+def test_a_broker_has_one_name(start_broker: StartBroker, connect: Connect, name: str) -> None:
+    wire = connect(start_broker().bootstrap_servers)
+    assert change(wire, BROKER, name, (INTERVAL, SET, "1"))[0] == "INVALID_REQUEST"
+    assert error_name(described(wire, LOGGER, name).error_code) == "INVALID_REQUEST"
+    assert config(wire, BROKER, NODE, INTERVAL).value == "4096"
+
+
 def test_what_was_never_set_can_be_taken_away(wire: Wire) -> None:
     """So Kafka's tools clear throttles."""
     for name in (NODE, CLUSTER):

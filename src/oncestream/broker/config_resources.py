@@ -214,7 +214,7 @@ def _check_node_id(node: Node, name: str) -> None:
     expected = node.settings.node_id
     if not name.isdecimal():
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != expected:
+    if name != str(expected):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected}, but received {name}"
         )
