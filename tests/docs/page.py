@@ -97,9 +97,8 @@ def typed_in(block: Block) -> Iterator[Typed]:
 
 def is_as_shown(shown: tuple[str, ...], printed: str) -> bool:
     """Whether the output is what the page shows; JSON may be laid out differently."""
-    if shown and shown[0][:1] in ("[", "{"):
-        printed = _one_line(printed)
-        shown = (" ".join(line.strip() for line in shown),)
+    if shown and shown[0][:1] in ("[", "{") and (as_one := _one_line(printed)) is not None:
+        printed, shown = as_one, (" ".join(line.strip() for line in shown),)
     lines = [line.rstrip() for line in printed.splitlines()]
     pattern = "".join(r"(?:.*\n)*?" if line == "..." else _pattern(line) + r"\n" for line in shown)
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in lines)) is not None
@@ -114,8 +113,9 @@ def _pattern(line: str) -> str:
     return "".join([*parts, re.escape(line[position:].rstrip())])
 
 
-def _one_line(printed: str) -> str:
+def _one_line(printed: str) -> str | None:
+    """None: it is not one JSON value, but lines of several, or no JSON."""
     try:
         return json.dumps(json.loads(printed), ensure_ascii=False)
     except ValueError:
-        return printed
+        return None
