@@ -99,11 +99,9 @@ def is_as_shown(shown: tuple[str, ...], printed: str) -> bool:
     """Whether the output is what the page shows; JSON may be laid out differently."""
     if _matches(shown, printed):
         return True
-    return (
-        shown[:1] != ()
-        and shown[0][:1] in ("[", "{")
-        and _matches((" ".join(line.strip() for line in shown),), _one_line(printed))
-    )
+    if not shown or shown[0][:1] not in ("[", "{") or (as_one := _one_line(printed)) is None:
+        return False
+    return _matches((" ".join(line.strip() for line in shown),), as_one)
 
 
 def _matches(shown: tuple[str, ...], printed: str) -> bool:
@@ -121,8 +119,9 @@ def _pattern(line: str) -> str:
     return "".join([*parts, re.escape(line[position:].rstrip())])
 
 
-def _one_line(printed: str) -> str:
+def _one_line(printed: str) -> str | None:
+    """None: it is not one JSON value, but lines of several, or no JSON."""
     try:
         return json.dumps(json.loads(printed), ensure_ascii=False)
     except ValueError:
-        return printed
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ PAGES: Final = [
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
     if page.name not in RUN_ELSEWHERE and any(blocks_of(page))
 ]
+EXAMPLES: Final = [page for page in sorted((ROOT / "examples").glob("*/README.md")) if any(blocks_of(page))]
 
 
 @pytest.mark.slow
@@ -30,3 +32,13 @@ def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     written = [file for file in work.rglob("*") if file.is_file() and file.parent.name != "secrets"]
     assert all(secrets)
     assert not [file for file in written if any(secret in file.read_bytes() for secret in secrets)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.parent.name)
+def test_the_example_does_what_its_page_says(page: Path, tmp_path: Path) -> None:
+    """Typed in a copy of the example's folder, without what a run in the folder itself has left."""
+    left = shutil.ignore_patterns("oncestream-data", ".oncestream", "spark-warehouse", "__pycache__")
+    with Typist(page, tmp_path) as typist:
+        shutil.copytree(page.parent, tmp_path / "work", ignore=left, dirs_exist_ok=True)
+        typist.type_page()

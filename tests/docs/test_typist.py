@@ -94,3 +94,5 @@ def test_output_may_vary_only_where_the_page_says_so_or_in_its_times() -> None:
         ('[{"at": 1767225600000,', '  "n": 1, ...}]'), '[\n {"at": 1800000000000, "n": 1, "m": 2}]'
     )
     assert not is_as_shown(('{"n": 1}',), '{"n": 2}')
+    assert is_as_shown(('{"n":1}', '{"n":2}'), '{"n":1}\n{"n":2}\n')
+    assert not is_as_shown(('{"n":1}', '{"n":2}'), '{"n":1}\n{"n":3}\n')
