@@ -89,9 +89,7 @@ def test_commands_go_on_with_the_other_partitions_and_say_so(cli: Cli, damage: b
     assert (from_time.exit_code, from_time.out) == (consumed.exit_code, consumed.out)
     past = ("--topic", "events", "--partition", "0", "--to", f"offset:{next_offset}", "--yes")
     cli.ok("cursor", "reset", "readers", *past)
-    rows = [
-        (each["offset"], each["lag"], each["exact"]) for each in cli.json("cursor", "list", "readers")
-    ]
+    rows = [(each["offset"], each["lag"], each["exact"]) for each in cli.json("cursor", "list", "readers")]
     assert rows == [(next_offset, 1, True), (3, 0, True)]
 
 

@@ -6,6 +6,7 @@ import random
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import confluent_kafka
@@ -107,7 +108,7 @@ def run(folder: Path, rounds: int, durability: str, seconds_max: float) -> list[
     try:
         for number in range(rounds):
             # On a busy machine a round is as long as its commits take.
-            wait_until(lambda n=number: _commits(copiers) >= COMMITS_PER_ROUND * n or _has_failed(copiers))
+            wait_until(partial(_has_gone_on, copiers, COMMITS_PER_ROUND * number))
             pause.wait(chance.uniform(0.2, seconds_max))
             broker.kill()
             broker = Broker(folder, process=True, durability=durability, listen=listen).start()
@@ -126,6 +127,10 @@ def run(folder: Path, rounds: int, durability: str, seconds_max: float) -> list[
 
 def _commits(copiers: list[Copier]) -> int:
     return sum(len(copier.committed) for copier in copiers)
+
+
+def _has_gone_on(copiers: list[Copier], commits: int) -> bool:
+    return _commits(copiers) >= commits or _has_failed(copiers)
 
 
 def _has_failed(copiers: list[Copier]) -> bool:
