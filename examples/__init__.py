@@ -1,1 +1,1 @@
-"""Programs to read and to run: `make demo` runs the demo."""
+"""Programs to read and to run; README.md lists them."""

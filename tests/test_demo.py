@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from examples.demo_files import REASONS, File, Transaction, make_files, shuffled_with_repeats
-from examples.demo_plot import Kill, Point
-from examples.demo_proof import Proof, prove
-from examples.demo_run import Story, rows_before
-from examples.demo_topics import DEAD, GROUP, INPUT, OUTPUT, Position, create_topics, produce_urls
+from examples.demo.files import REASONS, File, Transaction, make_files, shuffled_with_repeats
+from examples.demo.plot import Kill, Point
+from examples.demo.proof import Proof, prove
+from examples.demo.run import Story, rows_before
+from examples.demo.topics import DEAD, GROUP, INPUT, OUTPUT, Position, create_topics, produce_urls
 from oncestream import Broker
 
 ROOT: Final = Path(__file__).parent.parent

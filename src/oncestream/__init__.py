@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from oncestream.messaging.asynchronous import AsyncConsumer as AsyncConsumer
     from oncestream.messaging.asynchronous import AsyncProducer as AsyncProducer
     from oncestream.messaging.consumer import Consumer as Consumer
+    from oncestream.messaging.options import ConsumerOptions as ConsumerOptions
+    from oncestream.messaging.options import ProducerOptions as ProducerOptions
     from oncestream.messaging.producer import Producer as Producer
     from oncestream.messaging.record import Record as Record
     from oncestream.spark.each import each as each
@@ -24,8 +26,10 @@ __all__ = [
     "AsyncProducer",
     "Broker",
     "Consumer",
+    "ConsumerOptions",
     "OncestreamError",
     "Producer",
+    "ProducerOptions",
     "Record",
     "Stream",
     "__version__",
@@ -40,8 +44,10 @@ _HOMES = {
     "AsyncProducer": "oncestream.messaging.asynchronous",
     "Broker": "oncestream.broker.embedded",
     "Consumer": "oncestream.messaging.consumer",
+    "ConsumerOptions": "oncestream.messaging.options",
     "OncestreamError": "oncestream.errors",
     "Producer": "oncestream.messaging.producer",
+    "ProducerOptions": "oncestream.messaging.options",
     "Record": "oncestream.messaging.record",
     "Stream": "oncestream.streams.stream",
     "each": "oncestream.spark.each",

@@ -37,7 +37,7 @@ class DataFolderInUse(OncestreamError):
     """Another process has the data folder open."""
 
     cause = "data folder {folder} is in use by another broker (process {pid})"
-    suggestion = "stop that broker, or give this one another folder with --data"
+    suggestion = "stop that broker, or give this one another folder (--data; in Python Broker(FOLDER))"
     exit_code = 3
 
 
@@ -45,7 +45,9 @@ class DataFolderUnusable(OncestreamError):
     """The data folder cannot be created, read or written."""
 
     cause = "data folder {folder} cannot be used: {reason}"
-    suggestion = "check the path and its permissions, or choose another folder with --data"
+    suggestion = (
+        "check the path and its permissions, or choose another folder (--data; in Python Broker(FOLDER))"
+    )
     exit_code = 3
 
 
@@ -63,6 +65,22 @@ class BadSetting(OncestreamError):
     cause = "setting {name} from {origin} is wrong: {reason}"
     suggestion = "see docs/settings.md for every setting, its type and its default"
     exit_code = 2
+
+
+class BadClientSetting(BadSetting):
+    """A setting of a client is unknown or has a value that cannot be."""
+
+    suggestion = (
+        "correct it where it was given; clients take Kafka's names, such as security.protocol and sasl.username"
+        " (docs/security.md)"
+    )
+
+
+class BadParameter(BadSetting):
+    """A parameter of a producer or consumer has a value that cannot be."""
+
+    cause = "parameter {name} is wrong: {reason}"
+    suggestion = "correct it; docs/messaging.md lists the parameters and what they may be"
 
 
 class ListenFailed(OncestreamError):
@@ -173,7 +191,10 @@ class BrokerUnreachable(OncestreamError):
     """No broker of the cluster answers."""
 
     cause = "no answer from {address} within {timeout_s} s: {reason}"
-    suggestion = "check bootstrap.servers, that the broker runs, and the network between here and there"
+    suggestion = (
+        "start the broker (oncestream broker start), or name the address where one runs:"
+        " --bootstrap, bootstrap_servers=, $ONCESTREAM_BOOTSTRAP or a profile"
+    )
     exit_code = 5
 
 
@@ -197,7 +218,9 @@ class NotAuthorized(OncestreamError):
     """The user may not do what was asked."""
 
     cause = "{api} on {subject} is not allowed ({code})"
-    suggestion = "give this user the permission, or use another user"
+    suggestion = (
+        "give this user the right (oncestream acl add, or the permissions of the stream), or be another user"
+    )
     exit_code = 6
 
 
@@ -205,7 +228,7 @@ class UnknownTopic(OncestreamError):
     """The topic or partition does not exist."""
 
     cause = "there is no topic or partition {topic}"
-    suggestion = "check its name, or create it first"
+    suggestion = "check the name (oncestream topic list), or create it first (oncestream topic create)"
     exit_code = 5
 
 
@@ -241,7 +264,7 @@ class GroupInUse(OncestreamError):
     """The group has live members, so that offsets cannot be committed from outside."""
 
     cause = "consumer group {group!r} has live members ({code})"
-    suggestion = "stop the consumers of that group, or choose another pipeline name"
+    suggestion = "stop the consumers of that group, or take another group (a pipeline's group is its name)"
     exit_code = 7
 
 
@@ -253,20 +276,38 @@ class DataLost(OncestreamError):
     exit_code = 8
 
 
+class PartitionDamaged(OncestreamError):
+    """A batch in a partition holds no records that can be read, though others of its log can."""
+
+    cause = "{topic}-{partition} is damaged at offset {offset}, and was left out from there on: {reason}"
+    suggestion = (
+        "read on behind it: consume {topic} --partition {partition} --from offset:{next_offset}; a group that stands"
+        " there: cursor reset GROUP --topic {topic} --partition {partition} --to offset:{next_offset}"
+    )
+    exit_code = 8
+
+
 class RequestTimedOut(OncestreamError):
     """The broker answers, but what was asked could not be done in time."""
 
     cause = "{api} did not succeed within {timeout_s} s: {reason}"
-    suggestion = "look at the health of the cluster, or raise default.api.timeout.ms"
+    suggestion = "see whether the cluster is well (oncestream doctor), or raise default.api.timeout.ms"
     exit_code = 5
 
 
 class RequestRefused(OncestreamError):
     """The broker refused a request."""
 
-    cause = "{api} was refused with {code}: {message}"
-    suggestion = "the code is one of Kafka's: what it says must change before the request can succeed"
+    cause = "{api} was refused: {message} ({code})"
+    suggestion = "{advice}"
     exit_code = 5
+
+
+class TopicExists(RequestRefused):
+    """A topic cannot be made where there is one of its name."""
+
+    cause = "there is a topic {topic} already ({code})"
+    suggestion = "use it as it is (oncestream topic create --if-not-exists), or choose another name"
 
 
 class UnknownSourceOption(OncestreamError):
@@ -440,7 +481,9 @@ class StreamHasTopics(OncestreamError):
     """Topics that belong to no stream would fall under the attributes of a new one."""
 
     cause = "stream {path} cannot be made: there are topics of its name already ({topics})"
-    suggestion = "choose another path, delete the topics, or take them in, with their data, by adopt=True"
+    suggestion = (
+        "choose another path, delete the topics, or take them in, with their data (--adopt, adopt=True)"
+    )
     exit_code = 5
 
 
@@ -456,7 +499,9 @@ class NoAutoCreate(OncestreamError):
     """A topic is missing, and its stream does not make topics on first use."""
 
     cause = "there is no topic {topic}, and stream {path} makes no topics on first use"
-    suggestion = "create the topic, or edit the stream with auto_create=True"
+    suggestion = (
+        "create the topic, or let the stream do it (oncestream stream edit --autocreate, auto_create=True)"
+    )
     exit_code = 5
 
 
@@ -475,7 +520,9 @@ class CreatorUnknown(OncestreamError):
     """A new stream belongs to its creator, and nobody can tell who that is."""
 
     cause = "stream {path} would belong to its creator, but these settings name no user (sasl.username)"
-    suggestion = "name the users: admin='u:alice' (and produce, consume, topic, copy)"
+    suggestion = (
+        "name the users, by --adminperm u:alice or admin='u:alice' (and for produce, consume, topic, copy)"
+    )
     exit_code = 6
 
 
@@ -693,6 +740,14 @@ class NoSuchPipeline(OncestreamError):
 
     cause = "pipeline {name!r} has committed nothing on this cluster"
     suggestion = "check the name: `oncestream pipeline list` shows those that have; or run it first"
+    exit_code = 5
+
+
+class NoDeadLetters(OncestreamError):
+    """No dead letter of this pipeline lies where it was looked for."""
+
+    cause = "no dead letter of pipeline {name!r} lies in: {topics}"
+    suggestion = "check the name: `oncestream pipeline list` shows pipelines; name another topic by --topic"
     exit_code = 5
 
 

@@ -6,9 +6,25 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from oncestream.broker.broker_configs import DYNAMIC
+from oncestream.broker.broker_loggers import LOGGERS
 from oncestream.broker.settings import ENVIRONMENT_PREFIX, BrokerSettings
+from oncestream.broker.topic_configs import TABLE
+
+_SETTINGS: Final = {
+    "max.connections": "`connections_max`",
+    "producer.id.expiration.ms": "`producer_id_expiration_ms`",
+}
+
+
+def _setting_of(name: str) -> str:
+    of_topics = (f"`topic_defaults`: `{spec.name}`" for spec in TABLE.values() if spec.synonym == name)
+    return _SETTINGS.get(name) or next(of_topics)
+
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "settings.md"
+LOGGER_NAMES: Final = ", ".join(f"`{name}`" for name in LOGGERS)
+CHANGEABLE: Final = "".join(f"| `{name}` | {_setting_of(name)} |\n" for name in sorted(DYNAMIC))
 HEAD: Final = f"""# Settings of the broker
 
 A setting can stand in three places; the later one wins:
@@ -24,6 +40,22 @@ A name that is not in this table, and a value that cannot be, stop the start wit
 
 Exit codes of `oncestream broker start`: 0 stopped by SIGTERM or Ctrl-C; 2 wrong settings or options; 3 the data
 folder or the address cannot be used; 1 anything else.
+
+Clients see the settings under the names that Apache Kafka gives them (DescribeConfigs, `kafka-configs --entity-type
+brokers`). These they can change while the broker runs, for the broker (its `node_id`) or as a default of the cluster
+(no id), with AlterConfigs and IncrementalAlterConfigs:
+
+| Kafka's name | Setting here |
+|---|---|
+{CHANGEABLE}
+A change is on disk before it is answered, lasts over restarts, and wins over file, environment and command line;
+topics without a value of their own follow at once (a lower `message.max.bytes` does not bind the broker's own
+topics). To take it back, delete it. Quotas are changed with
+`oncestream quota`. Every other setting is refused, as Apache Kafka refuses its read-only ones.
+
+Levels of logging change, too, until the broker stops: resource type BROKER_LOGGER, loggers
+{LOGGER_NAMES}; `root` stands above the other two. Where the
+broker is a thread of a program, they are the loggers of that program.
 
 Names end in their unit: `_ms`, `_bytes`; `_max` is the largest allowed. This page is made from the program's own
 table (`python -m tests.broker.settings_page`).

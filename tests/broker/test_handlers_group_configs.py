@@ -11,59 +11,33 @@ from oncestream.broker.catalog import Catalog, set_group_configs
 from oncestream.broker.clock import REAL_CLOCK
 from oncestream.broker.groups.group_configs import GROUPS_MAX
 from oncestream.storage.folder import DataFolder
-from oncestream.wire.messages.alter_configs import (
-    AlterableConfig as WholeConfig,
-)
-from oncestream.wire.messages.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    AlterConfigsResponse,
-)
 from oncestream.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from oncestream.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 from oncestream.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from oncestream.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from oncestream.wire.messages.incremental_alter_configs import (
-    AlterConfigsResource as IncrementalResource,
-)
 from oncestream.wire.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from tests.broker import config_kit
+from tests.broker.config_kit import APPEND, DELETE, SET
 from tests.broker.kit import Wire, create_topic, error_name
 from tests.client.kit import new_name, wait_until
 
 GROUP = 32
 DEFAULT_CONFIG, GROUP_CONFIG = 5, 8
-SET, DELETE, APPEND = 0, 1, 2
 SESSION, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 
-def change(wire: Wire, group: str, *changes: tuple[str, int, str | None], only_check: bool = False) -> str:
-    configs = [AlterableConfig(name=name, config_operation=how, value=value) for name, how, value in changes]
-    resource = IncrementalResource(resource_type=GROUP, resource_name=group, configs=configs)
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=only_check)
-    answer = wire.ask(request, 1, IncrementalAlterConfigsResponse).responses[0]
-    assert bool(answer.error_message) == bool(answer.error_code)
-    return error_name(answer.error_code)
+def change(wire: Wire, group: str, *changes: config_kit.Change, only_check: bool = False) -> str:
+    error, message = config_kit.change(wire, GROUP, group, *changes, only_check=only_check)
+    assert bool(message) == (error != "NONE")
+    return error
 
 
 def described(wire: Wire, group: str) -> dict[str, tuple[str | None, int]]:
-    resource = DescribeConfigsResource(
-        resource_type=GROUP, resource_name=group, configuration_keys=[SESSION, INTERVAL]
-    )
-    answer = wire.ask(DescribeConfigsRequest(resources=[resource]), 4, DescribeConfigsResponse).results[0]
+    answer = config_kit.described(wire, GROUP, group, SESSION, INTERVAL)
     assert error_name(answer.error_code) == "NONE"
     return {entry.name: (entry.value, entry.config_source) for entry in answer.configs}
 
@@ -89,11 +63,7 @@ def test_a_configuration_is_set_listed_and_taken_away(wire: Wire) -> None:
 def test_all_configurations_are_replaced(wire: Wire) -> None:
     group = new_name("group")
     assert change(wire, group, (SESSION, SET, "50000")) == "NONE"
-    resource = AlterConfigsResource(
-        resource_type=GROUP, resource_name=group, configs=[WholeConfig(name=INTERVAL, value="6000")]
-    )
-    answer = wire.ask(AlterConfigsRequest(resources=[resource]), 2, AlterConfigsResponse).responses[0]
-    assert error_name(answer.error_code) == "NONE"
+    assert config_kit.replace_all(wire, GROUP, group, (INTERVAL, "6000")) == ("NONE", None)
     after = {SESSION: ("45000", DEFAULT_CONFIG), INTERVAL: ("6000", GROUP_CONFIG)}
     wait_until(lambda: described(wire, group) == after)
 

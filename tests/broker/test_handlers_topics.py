@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from oncestream.storage.folder import LOCK
 from oncestream.wire.messages import describe_log_dirs, describe_producers, describe_topic_partitions
 from oncestream.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from oncestream.wire.messages.delete_topics import (
@@ -27,8 +29,18 @@ from oncestream.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.kit import Wire, batch, create_topic, error_name, metadata, new_name, produce
+from tests.broker.kit import (
+    Wire,
+    batch,
+    create_topic,
+    error_name,
+    metadata,
+    new_name,
+    produce,
+    wait_until,
+)
 
+UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 UNKNOWN_ID = bytes(range(16))
 
 
@@ -106,16 +118,19 @@ def test_a_topic_is_created_on_first_use_only_where_client_and_broker_allow_it(
     start_broker: StartBroker, connect: Connect
 ) -> None:
     willing = connect(start_broker(default_partitions=3, partitions_max=5).bootstrap_servers)
-    assert error_name(metadata(willing, ["new"])[0].error_code) == "UNKNOWN_TOPIC_OR_PARTITION"
-    made = metadata(willing, ["new"], create=True)[0]
-    assert (made.error_code, len(made.partitions)) == (0, 3)
+    for create in (False, True):
+        assert error_name(metadata(willing, ["new"], create=create)[0].error_code) == UNKNOWN
+    wait_until(lambda: metadata(willing, ["new"])[0].error_code == 0)
+    assert len(metadata(willing, ["new"])[0].partitions) == 3
     assert error_name(metadata(willing, ["newer"], create=True)[0].error_code) == "POLICY_VIOLATION"
     assert (
         error_name(metadata(willing, ["bad name!"], create=True)[0].error_code) == "INVALID_TOPIC_EXCEPTION"
     )
     unwilling = connect(start_broker(auto_create_topics=False).bootstrap_servers)
     refused = metadata(unwilling, ["new"], create=True)[0]
-    assert error_name(refused.error_code) == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert error_name(refused.error_code) == UNKNOWN
+    create_topic(unwilling, "other")  # a round trip later
+    assert error_name(metadata(unwilling, ["new"])[0].error_code) == UNKNOWN
 
 
 # -- DescribeTopicPartitions --------------------------------------------------------------------
@@ -234,3 +249,32 @@ def test_describe_log_dirs_tells_the_size_of_partitions(wire: Wire, version: int
     assert (folder.total_bytes > folder.usable_bytes > 0) == (version >= 4)
     everything = wire.ask(DescribeLogDirsRequest(topics=None), version, DescribeLogDirsResponse)
     assert topic in {told.name for told in everything.results[0].topics}
+
+
+@pytest.mark.parametrize("ignores_case", [True, False])
+def test_names_that_differ_by_case_collide_where_the_disk_ignores_case(
+    tmp_path: Path, start_broker: StartBroker, connect: Connect, ignores_case: bool
+) -> None:
+    lock = tmp_path / "data" / LOCK
+    lock.parent.mkdir()
+    lock.touch()
+    if ignores_case:  # on such a disk the file has this name too
+        lock.with_name(LOCK.upper()).hardlink_to(lock)
+    wire = connect(start_broker(data=lock.parent).bootstrap_servers)
+    create_topic(wire, "Clicks")
+
+    def made(name: str) -> list[tuple[str, str | None]]:
+        request = CreateTopicsRequest(
+            topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)], timeout_ms=15_000
+        )
+        answer = wire.ask(request, 7, CreateTopicsResponse).topics
+        return [(error_name(each.error_code), each.error_message) for each in answer]
+
+    for name, other in (("clicks", "Clicks"), ("__Consumer_Offsets", "__consumer_offsets")):
+        ((told, message),) = made(name)
+        assert (told == "INVALID_TOPIC_EXCEPTION") == ignores_case
+        assert (f"collides with existing topic: {other}. The disk" in (message or "")) == ignores_case
+    ask(wire, ("CLICKS", bytes(16)), create=True)  # is made, or not, before the next answer
+    (first_use,) = ask(wire, ("CLICKS", bytes(16)))
+    assert (error_name(first_use.error_code) == "UNKNOWN_TOPIC_OR_PARTITION") == ignores_case
+    assert made("Clicks")[0][0] == "TOPIC_ALREADY_EXISTS"

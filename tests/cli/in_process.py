@@ -29,7 +29,10 @@ class Cli:
         self, *arguments: str, stdin: str | bytes = "", environment: Mapping[str, str] | None = None
     ) -> Ended:
         given = stdin if isinstance(stdin, bytes) else stdin.encode()
-        source, out, err = (io.TextIOWrapper(io.BytesIO(part), "utf-8") for part in (given, b"", b""))
+        source, out, err = (
+            io.TextIOWrapper(io.BytesIO(part), "utf-8", errors)
+            for part, errors in ((given, "strict"), (b"", "strict"), (b"", "backslashreplace"))
+        )
         with (
             mock.patch.dict(os.environ, {**self.environment, **(environment or {})}, clear=True),
             mock.patch.multiple(sys, argv=["oncestream", *arguments], stdin=source, stdout=out, stderr=err),

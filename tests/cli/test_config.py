@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from oncestream.cli.cluster import chosen_cluster, read_properties
 from oncestream.cli.profiles import Profiles
-from oncestream.errors import BadSetting
+from oncestream.errors import BadArgument
 from tests.cli.in_process import Cli
 
 
@@ -162,7 +162,7 @@ class TestWhichCluster:
         chosen = chosen_cluster(None, None, file)
         assert (chosen.servers, chosen.settings().sasl_password) == ("kafka:1", "b=c")
         file.write_text("nonsense\n")
-        with pytest.raises(BadSetting, match="it is not name=value"):
+        with pytest.raises(BadArgument, match="line 1 is not name=value"):
             read_properties(file)
         told = Cli(tmp_path).refused(2, "topic", "list", "--command-config", str(tmp_path / "none"))
-        assert "cannot read it" in told
+        assert "it cannot be read" in told

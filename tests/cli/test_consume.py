@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from oncestream.cli.positions import WINDOW_MIN
 from oncestream.cli.record_format import Record, record_format
 from tests.cli.in_process import Cli
 from tests.cli.kit import TIMEOUT_S, Command
@@ -25,6 +26,7 @@ def topic(cli: Cli, name: str) -> str:
         "produce",
         name,
         "--json",
+        "--keep-partition",
         stdin="\n".join([*lines, '{"value": "b", "partition": 1, "timestamp": 1500}']),
     )
     return name
@@ -101,7 +103,31 @@ def test_only_committed_records_are_read_unless_told_otherwise(
     assert cli.ok("consume", topic, "--partition", "1", "--group", name) == "b\nkept\n"
     assert cli.ok("consume", topic, "--partition", "1", "--uncommitted") == "b\ngone\nkept\n"
     [cursor] = cli.json("cursor", "list", name)
-    assert (cursor["offset"], cursor["records"]) == (cursor["end"], 0)
+    assert (cursor["offset"], cursor["lag"]) == (cursor["end"], 0)
+
+
+def test_the_last_records_are_those_that_a_reader_sees(
+    cli: Cli, topic: str, name: str, bootstrap: str
+) -> None:
+    """Markers and aborted records take offsets; here more of them than are looked at first."""
+    cli.ok("produce", topic, "--partition", "1", "--transaction-size", "1", stdin="c\nd\ne\n")
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    for number in range(WINDOW_MIN):
+        producer.produce(topic, f"gone {number}", partition=1)
+    assert producer.flush(TIMEOUT_S) == 0
+    producer.abort_transaction(TIMEOUT_S)
+    cli.await_end_of_transactions(topic)
+
+    def read(*options: str) -> list[str]:
+        return cli.ok("consume", topic, "--partition", "1", *options).splitlines()
+
+    assert read("--from", "-1") == ["e"]
+    assert read("--from", "-3") == ["c", "d", "e"]
+    assert read("--from", "-9") == ["b", "c", "d", "e"]
+    assert read("--from", "-0") == []
+    assert read("--from", "-2", "--uncommitted") == [f"gone {number}" for number in (62, 63)]
 
 
 @pytest.mark.parametrize(

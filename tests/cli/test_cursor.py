@@ -31,15 +31,15 @@ def test_lag_counts_records_and_not_markers(cli: Cli, topic: str) -> None:
         "partition": 0,
         "offset": 1,
         "end": 6,
-        "records": 2,
+        "lag": 2,
         "exact": True,
         "metadata": "",
     }
     table = cli.ok("cursor", "list", topic)
     assert re.sub(r" +[\d.]+$", "  AGE", table, flags=re.MULTILINE) == (
-        "group               topic               partition   offset   end   records   exact   seconds\n"
-        "────────────────────────────────────────────────────────────────────────────────────────────\n"
-        f"{topic}   {topic}           0        1     6         2   yes  AGE\n"
+        "group               topic               partition   offset   end   lag   exact   seconds\n"
+        "────────────────────────────────────────────────────────────────────────────────────────\n"
+        f"{topic}   {topic}           0        1     6     2   yes  AGE\n"
     )
     assert row["group"] in [each["group"] for each in cli.json("cursor", "list", "--topic", topic)]
 
@@ -63,7 +63,7 @@ def test_a_reset_is_shown_first_and_done_with_yes(cli: Cli, topic: str) -> None:
         "before": 1,
         "after": 6,
     }
-    assert cli.json("cursor", "list", topic)[0]["records"] == 0
+    assert cli.json("cursor", "list", topic)[0]["lag"] == 0
 
 
 def test_the_places_of_a_reset(cli: Cli, topic: str) -> None:

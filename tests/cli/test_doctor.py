@@ -48,7 +48,7 @@ def test_a_broker_that_was_named_and_is_not_there_is_a_failure(tmp_path: Path) -
     ended = Cli(tmp_path)("doctor", "--command-config", str(tmp_path / "client"), "--data", str(tmp_path))
     assert ended.exit_code == 1
     assert "no answer from 127.0.0.1:1" in ended.out
-    assert "check bootstrap.servers" in ended.out
+    assert "name the address where one runs" in ended.out
 
 
 def test_a_port_in_use_and_a_folder_that_cannot_be_written_are_told(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 import oncestream
 from oncestream.cli.app import NOUNS, run
 from oncestream.cli.command import Call, command, noun
+from oncestream.client.contact import CONTACT_S
 from tests.cli.in_process import Cli
 from tests.cli.kit import TIMEOUT_S
 
@@ -72,6 +75,14 @@ def test_a_slip_is_told_with_where_to_look(
     assert err.endswith(f"what to do: {advice}\n")
 
 
+def test_where_nothing_listens_the_address_and_what_to_do_are_told_soon(nowhere: Cli) -> None:
+    began = time.monotonic()
+    told = nowhere.refused(5, "stream", "info", "/apps/pump")
+    assert time.monotonic() - began < CONTACT_S + 1
+    assert "no answer from 127.0.0.1:1 within" in told
+    assert "oncestream broker start" in told
+
+
 def complete(line: str, environment: dict[str, str]) -> list[str]:
     """What bash would offer after this line."""
     asked = {
@@ -98,8 +109,38 @@ def test_nouns_verbs_and_topics_are_completed(fresh: Cli) -> None:
     assert complete("oncestream consume st", fresh.environment) == ["stock"]
 
 
-def test_completion_is_quiet_where_no_broker_answers(tmp_path: Path) -> None:
-    assert complete("oncestream topic describe s", Cli(tmp_path, "127.0.0.1:1").environment) == []
+def test_groups_streams_pipelines_and_profiles_are_completed(fresh: Cli) -> None:
+    fresh.ok("stream", "create", "/apps/pump")
+    fresh.ok("stream", "topic", "create", "/apps/pump", "warning")
+    fresh.ok("topic", "create", "sales")
+    fresh.ok("config", "set", "site", f"bootstrap={fresh.environment['ONCESTREAM_BOOTSTRAP']}")
+    for name in ("watchers", "copy"):
+        fresh.ok("consume", "sales", "--group", name)
+        fresh.ok("cursor", "reset", name, "--topic", "sales", "--to", "earliest", "--yes")
+    fresh.ok("produce", "sales", "--transaction-size", "0", "--transactional-id", "copy", stdin="x")
+    by_profile = {**fresh.environment, "ONCESTREAM_BOOTSTRAP": "127.0.0.1:1"}
+    for line, expected in (
+        ("cursor list ", ["copy", "watchers"]),
+        ("consume sales --group w", ["watchers"]),
+        ("stream cursor list /apps/pump --consumergroup c", ["copy"]),
+        ("stream info /a", ["/apps/pump"]),
+        ("stream topic info /apps/pump w", ["warning"]),
+        ("pipeline status ", ["copy"]),
+        ("txn describe c", ["copy"]),
+        ("topic list --profile s", ["site"]),
+        ("stream info --profile site /a", ["/apps/pump"]),
+    ):
+        assert (
+            complete(f"oncestream {line}", by_profile if "profile" in line else fresh.environment) == expected
+        )
+
+
+@pytest.mark.parametrize("line", ["topic describe s", "stream info /a", "cursor list --profile nobody "])
+def test_completion_is_quiet_and_quick_where_nobody_answers(tmp_path: Path, line: str) -> None:
+    """A listener that takes connections and answers nothing is waited for no longer than one that is not there."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert complete(f"oncestream {line}", Cli(tmp_path, address).environment) == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

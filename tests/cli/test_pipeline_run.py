@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Producer
 
-from oncestream.cli.pipeline import load_pipeline
+import oncestream as once
+from oncestream.cli.pipeline import cluster_of, load_pipeline
 from oncestream.errors import BadPipelineFile
 from tests.cli.in_process import Cli
 from tests.conftest import Target
@@ -106,9 +109,12 @@ def test_once_reads_what_there_is_and_the_next_run_goes_on(place: Place, tmp_pat
     assert place.out() == ["A", "B"]
     place.write("c")
     status = Cli(tmp_path, place.bootstrap).json("pipeline", "status", place.name)
-    assert (status["batch"], status["records"], status["exact"]) == (0, 1, True)
-    second = place.run("upper", "--once", "--quiet", "--delivery", "exactly-once")
-    assert (second.exit_code, second.out) == (0, ""), second.err
+    assert (status["batch"], status["lag"], status["exact"]) == (0, 1, True)
+    second = place.run("upper", "--once", "-o", "json", "--delivery", "exactly-once", "--ui")
+    assert second.exit_code == 0, second.err
+    [outcome] = map(json.loads, second.out.splitlines())
+    assert (outcome["pipeline"], outcome["rows"], outcome["dead"]) == (place.name, 1, 0)
+    assert "Spark's own page: http://127.0.0.1:" in second.err
     assert place.out() == ["A", "B", "C"]
 
 
@@ -149,6 +155,31 @@ def test_a_file_that_is_not_there_ends_with_code_2_and_no_traceback(tmp_path: Pa
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {tmp_path}/none.py cannot be run: there is no such file")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("own", "arguments", "servers"),
+    [
+        (None, (None, None, None), "profile:1"),
+        ("own:1", (None, None, None), "own:1"),
+        ("own:1", ("option:1", None, None), "option:1"),
+        ("own:1", (None, "p", None), "profile:1"),
+    ],
+)
+def test_options_name_the_cluster_before_the_file_and_the_file_before_the_profile_in_use(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    own: str | None,
+    arguments: tuple[str | None, str | None, Path | None],
+    servers: str,
+) -> None:
+    monkeypatch.delenv("ONCESTREAM_BOOTSTRAP", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    Cli(tmp_path).ok("config", "set", "p", "bootstrap=profile:1", "client.id=of-the-profile")
+    made = once.pipeline(source="in", sink="out", bootstrap_servers=own)(lambda rows: rows)
+    found = replace(made.options, **cluster_of(made, *arguments))
+    assert found.servers == servers
+    assert ("client.id" in found.settings) == (servers == "profile:1")
 
 
 FILES = [

@@ -34,14 +34,14 @@ def test_progress_and_lag_of_a_pipeline(cli: Cli, pipeline: str) -> None:
         "pipeline": pipeline,
         "query": "q-1",
         "batch": 4,
-        "records": 2,
+        "lag": 2,
         "exact": True,
         "transaction": None,
         "other_sources": [],
-        "sources": [{"topic": pipeline, "partition": 0, "offset": 2, "end": 6, "records": 2, "exact": True}],
+        "sources": [{"topic": pipeline, "partition": 0, "offset": 2, "end": 6, "lag": 2, "exact": True}],
     }
     [row] = [row for row in cli.json("pipeline", "list") if row["pipeline"] == pipeline]
-    assert (row["query"], row["batch"], row["records"]) == ("q-1", 4, 2)
+    assert (row["query"], row["batch"], row["lag"]) == ("q-1", 4, 2)
 
 
 def test_a_pipeline_that_reads_files_is_known_from_its_progress_record(cli: Cli, name: str) -> None:
@@ -55,7 +55,7 @@ def test_a_pipeline_that_reads_files_is_known_from_its_progress_record(cli: Cli,
     cli.ok("produce", "oncestream.progress", "--json", "--transaction-size", "0", stdin=lines)
     cli.await_end_of_transactions("oncestream.progress")
     told = cli.json("pipeline", "status", name)
-    assert (told["query"], told["batch"], told["records"]) == ("q", 7, None)
+    assert (told["query"], told["batch"], told["lag"]) == ("q", 7, None)
     assert (told["other_sources"], told["sources"]) == (["{file}"], [])
 
 

@@ -86,7 +86,7 @@ def test_json_has_every_field(cli: Cli, topic: str) -> None:
         {"value": None, "key_base64": "/w==", "partition": 1},
         {"value_base64": "AP8=", "partition": 1, "headers": [{"key": "b", "value_base64": "/w=="}]},
     ]
-    cli.ok("produce", topic, "--json", stdin="\n".join(map(json.dumps, lines)))
+    cli.ok("produce", topic, "--json", "--keep-partition", stdin="\n".join(map(json.dumps, lines)))
     first, second, third = read(cli, topic)
     assert first == {
         "topic": topic,
@@ -106,8 +106,39 @@ def test_what_consume_prints_can_be_sent_again(cli: Cli, topic: str) -> None:
     cli.ok("produce", topic, "--key", "k", "--header", "h=1", stdin=b"\xff\xfe\nplain\n")
     copied = cli.ok("consume", topic, "--format", "json")
     cli.ok("topic", "create", f"{topic}-copy", "--partitions", "2")
-    cli.ok("produce", f"{topic}-copy", "--json", stdin=copied)
+    cli.ok("produce", f"{topic}-copy", "--json", "--keep-partition", stdin=copied)
     assert [{**row, "topic": topic} for row in read(cli, f"{topic}-copy")] == read(cli, topic)
+
+
+def test_a_copy_into_a_topic_with_fewer_partitions_has_every_record(cli: Cli, name: str) -> None:
+    cli.ok("topic", "create", name, "--partitions", "4")
+    for partition in range(4):
+        cli.ok("produce", name, "--partition", str(partition), stdin=f"{partition}\n" * 5)
+    records = cli.ok("consume", name, "--format", "json")
+    cli.ok("produce", f"{name}-new", "--json", stdin=records)
+    assert sorted(values(cli, f"{name}-new")) == sorted(values(cli, name))
+
+    cli.ok("topic", "create", f"{name}-two", "--partitions", "2")
+    keep = ("--json", "--keep-partition")
+    told = cli.refused(2, "produce", f"{name}-two", *keep, "--transaction-size", "0", stdin=records)
+    assert f"{name}-two has no partition 2" in told or f"{name}-two has no partition 3" in told
+    assert values(cli, f"{name}-two") == []
+    assert "none" in cli.refused(5, "produce", f"{name}-none", *keep, stdin=records)
+    assert f"{name}-none" not in cli.ok("topic", "list")
+
+
+def test_a_topic_of_a_stream_that_is_not_there_is_not_made(cli: Cli, name: str) -> None:
+    assert f"there is no stream /{name}" in cli.refused(5, "produce", f"/{name}:w", stdin="x")
+    line = json.dumps({"topic": f"/{name}:w", "value": 1})
+    assert f"line 1 of the input is wrong: there is no stream /{name}" in cli.refused(
+        2, "produce", "--json", stdin=line
+    )
+    assert f"there is no stream /{name}" in cli.refused(5, "topic", "create", f"/{name}:w")
+    assert f"{name}.w" not in cli.ok("topic", "list")
+    cli.ok("stream", "create", f"/{name}", "--defaultpartitions", "3")
+    cli.ok("produce", "--json", stdin=line)
+    assert values(cli, f"/{name}:w") == ["1"]
+    assert len(cli.json("topic", "offsets", f"{name}.w")) == 3
 
 
 def test_objects_name_their_topics_where_the_command_names_none(cli: Cli, topic: str) -> None:
@@ -173,6 +204,8 @@ BAD_OPTIONS = [
     (["produce", "t", "--header", "x"], "it is not name=value"),
     (["produce", "t", "--file", "/no/such/file"], "cannot be read"),
     (["produce", "t", "--rate", "0"], "--rate"),
+    (["produce", "t", "--keep-partition"], "it needs --json"),
+    (["produce", "t", "--json", "--keep-partition", "--partition", "1"], "each object names its own"),
     (["produce", "/a"], "it names a stream and no topic"),
 ]
 

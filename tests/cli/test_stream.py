@@ -102,7 +102,7 @@ def test_records_cursors_and_assignments_by_stream_names(
     cli.ok("produce", f"{stream}:warning", stdin="1\n2\n3\n")
     assert cli.ok("consume", f"{stream}:warning", "--group", name, "--max", "1") == "1\n"
     [cursor] = cli.json("stream", "cursor", "list", stream, "--consumergroup", name)
-    assert (cursor["topic"], cursor["offset"], cursor["records"]) == ("warning", 1, 2)
+    assert (cursor["topic"], cursor["offset"], cursor["lag"]) == ("warning", 1, 2)
     reset = ("stream", "cursor", "reset", stream, "--consumergroup", name, "--topic", "warning")
     for to, after in (("latest", 3), ("offset:2", 2), ("time:0", 0)):
         assert cli.json(*reset, "--to", to, "--yes")[0]["after"] == after

@@ -51,7 +51,7 @@ def test_the_table_of_a_topic_and_its_offsets(cli: Cli, name: str) -> None:
 
 
 def test_the_list_in_all_forms(fresh: Cli) -> None:
-    fresh.ok("topic", "create", "b", "/apps/pump:warning", "--partitions", "2")
+    fresh.ok("topic", "create", "b", "apps.pump.warning", "--partitions", "2")
     fresh.ok("consume", "b", "--group", "g")
     assert fresh.ok("topic", "list") == (
         "topic               partitions   replicas   internal\n"

@@ -18,6 +18,7 @@ from oncestream.client.cluster import Cluster
 from oncestream.client.inspection import OPEN, describe_transactions
 from oncestream.client.offsets import LATEST, list_offsets
 from oncestream.client.reading import read_range
+from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.transactions import Producer, Transactions
 from oncestream.client.writing import Writer
@@ -31,6 +32,12 @@ wait_until = partial(kit.wait_until, timeout_s=60.0)
 
 def new_name(kind: str = "client") -> str:
     return f"{kind}-{os.getpid()}-{next(NAMES)}"
+
+
+def impatient(bootstrap: str, **settings: str) -> Cluster:
+    """Makes one attempt, however long that takes, and repeats nothing: for what is to fail, and for nothing else."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return Cluster(ClientSettings.of(bootstrap, {"default.api.timeout.ms": "1", **named}))
 
 
 def new_topic(cluster: Cluster, partitions: int = 1, **configs: str) -> str:

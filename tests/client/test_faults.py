@@ -22,7 +22,16 @@ from oncestream.testing.network_faults import ALWAYS, NetworkFault
 from oncestream.testing.ports import free_address
 from oncestream.testing.proxy import FaultProxy
 from oncestream.wire.api import ApiKey
-from tests.client.kit import confluent_read, new_name, new_topic, numbered, read_all, rows_of, values_in
+from tests.client.kit import (
+    confluent_read,
+    impatient,
+    new_name,
+    new_topic,
+    numbered,
+    read_all,
+    rows_of,
+    values_in,
+)
 
 SMALL = 2_000
 
@@ -56,13 +65,13 @@ def test_a_commit_whose_answer_is_lost_is_found_to_have_taken_place(proxy: Fault
 def test_a_commit_whose_answer_never_comes_is_unknown_and_the_offsets_tell(
     proxy: FaultProxy, bootstrap: str
 ) -> None:
-    cluster = Cluster(ClientSettings.of(proxy.bootstrap_servers, {"default.api.timeout.ms": "500"}))
+    cluster = impatient(proxy.bootstrap_servers, default_api_timeout_ms="500")
     calm = Cluster(ClientSettings.of(bootstrap))
     here, group, name = TopicPartition(new_topic(calm), 0), new_name("group"), new_name()
-    Transactions(calm, name, 60_000).start()
-    transactions = Transactions(cluster, name, 60_000)
-    transactions.start()
-    transactions.commit_offsets(group, {here: Committed(10, "m")})
+    producer = Transactions(calm, name, 60_000).start()
+    Transactions.joined(calm, name, producer).commit_offsets(group, {here: Committed(10, "m")})
+    transactions = Transactions.joined(cluster, name, producer)
+    transactions.add_partitions([here])
     proxy.cut_after(ApiKey.END_TXN, times=ALWAYS)
     with pytest.raises(CommitUnknown, match=name):
         transactions.commit()

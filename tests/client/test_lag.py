@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from oncestream.client.acls import Acl, create_acls
 from oncestream.client.admin import delete_records
 from oncestream.client.cluster import Cluster
-from oncestream.client.lag import PartitionLag, _Count, group_lags, total_records
+from oncestream.client.lag import READ_BYTES_MAX, PartitionLag, _Count, group_lags, total_records
 from oncestream.client.offsets import LATEST, Committed, commit_offsets, list_offsets
 from oncestream.client.reading import read_range
 from oncestream.client.retry import Retry
@@ -40,11 +40,13 @@ from tests.client.kit import (
 from tests.conftest import Secured
 
 
-def lag_from(cluster: Cluster, here: TopicPartition, offset: int, **limits: int) -> PartitionLag:
+def lag_from(
+    cluster: Cluster, here: TopicPartition, offset: int, read_bytes_max: int = READ_BYTES_MAX
+) -> PartitionLag:
     """The lag of a new group that has committed this offset."""
     group = new_name("group")
     commit_offsets(cluster, group, {here: Committed(offset, "note")})
-    return group_lags(cluster, group, **limits)[here]
+    return group_lags(cluster, group, read_bytes_max=read_bytes_max)[here]
 
 
 def test_markers_and_aborted_records_are_not_counted(cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.client.transactions import Transactions
 from oncestream.client.writing import Writer
 from oncestream.errors import DataLost, RequestTimedOut
-from tests.client.kit import new_name, new_topic, numbered, read_all, rows_of, values_in
+from tests.client.kit import impatient, new_name, new_topic, numbered, read_all, rows_of, values_in
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -96,10 +96,8 @@ def test_rows_that_retention_deleted_are_reported_as_lost(cluster: Cluster) -> N
     assert values_in(read_range(cluster, here, 5, 10)) == numbered(10)[5:]
 
 
-def test_an_open_transaction_holds_back_what_lies_behind_it(bootstrap: str) -> None:
-    cluster = Cluster(
-        ClientSettings.of(bootstrap, {"default.api.timeout.ms": "700", "fetch.max.wait.ms": "50"})
-    )
+def test_an_open_transaction_holds_back_what_lies_behind_it(cluster: Cluster, bootstrap: str) -> None:
+    hasty = impatient(bootstrap, fetch_max_wait_ms="50")
     here = TopicPartition(new_topic(cluster), 0)
     name = new_name()
     transactions = Transactions(cluster, name, 60_000)
@@ -108,9 +106,9 @@ def test_an_open_transaction_holds_back_what_lies_behind_it(bootstrap: str) -> N
     writer.write(here, rows_of(numbered(5)))
     writer.flush()
     with pytest.raises(RequestTimedOut, match="stable up to 0 of 5"):
-        list(read_range(cluster, here, 0, 5))
+        list(read_range(hasty, here, 0, 5))
     transactions.fence_abort()
-    cluster.close()
+    hasty.close()
 
 
 def test_many_partitions_are_read_together(cluster: Cluster) -> None:

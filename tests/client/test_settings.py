@@ -79,5 +79,7 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
     ],
 )
 def test_a_value_that_cannot_be_is_refused(name: str, value: str, reason: str) -> None:
-    with pytest.raises(BadSetting, match=reason):
+    with pytest.raises(BadSetting, match=reason) as refused:
         ClientSettings.of("a:1", {name: value})
+    assert refused.value.facts["name"] == name
+    assert "settings.md" not in str(refused.value), "that is the broker's page"

@@ -32,6 +32,30 @@ def test_send_tells_where_the_record_is_and_async_for_reads_it(bootstrap: str) -
     _run(program())
 
 
+def test_the_end_of_the_block_commits_what_no_exception_left_behind(embedded: Any) -> None:
+    topic, group = new_topic(embedded.bootstrap_servers), new_name("group")
+
+    async def first_offset(failure: Exception | None) -> int:
+        async with AsyncConsumer(
+            topic, group=group, bootstrap_servers=embedded.bootstrap_servers
+        ) as consumer:
+            async for record in consumer:
+                if failure is not None:
+                    failure.add_note(str(record.offset))
+                    raise failure
+                return record.offset
+        raise AssertionError
+
+    async def program() -> None:
+        async with AsyncProducer(embedded.bootstrap_servers) as producer:
+            await asyncio.gather(*(producer.send(topic, str(number)) for number in range(3)))
+        with pytest.raises(KeyError):
+            await first_offset(KeyError("mine"))
+        assert [await first_offset(None) for _ in range(2)] == [0, 1]
+
+    _run(program())
+
+
 def test_a_failed_delivery_is_raised_where_it_is_awaited(embedded: Any) -> None:
     topic = new_topic(embedded.bootstrap_servers, cleanup_policy="compact")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from oncestream import Broker
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import (
+    BadParameter,
     BadRecord,
     BadSetting,
     BadStreamName,
@@ -51,24 +53,56 @@ def test_poll_returns_what_is_there_but_never_more_than_asked(embedded: Any) -> 
         assert consumer.poll(0) == []
 
 
-def test_auto_commit_covers_only_what_the_loop_is_through_with(bootstrap: str) -> None:
+def test_a_record_whose_processing_raised_is_not_committed_and_comes_again(bootstrap: str) -> None:
     topic, group = _topic_with(bootstrap, 10), new_name("group")
-    with Consumer(topic, group=group, bootstrap_servers=bootstrap) as consumer:
-        for record in consumer:
-            if record.offset == 4:
-                break  # the program fails while it works on this record
+
+    def program() -> None:
+        with Consumer(topic, group=group, bootstrap_servers=bootstrap) as consumer:
+            for record in consumer:
+                if record.offset == 4:
+                    raise SystemExit
+
+    with pytest.raises(SystemExit):
+        program()
     with Consumer(topic, group=group, bootstrap_servers=bootstrap) as again:
         assert next(again).offset == 4
 
 
-def test_auto_commit_of_poll_covers_the_batches_before_the_last(embedded: Any) -> None:
+def test_a_block_that_is_left_in_good_order_is_through_with_its_records(bootstrap: str) -> None:
+    topic, group = _topic_with(bootstrap, 10), new_name("group")
+    for expected in range(3):
+        with Consumer(topic, group=group, bootstrap_servers=bootstrap) as consumer:
+            for record in consumer:
+                assert record.offset == expected
+                break
+
+
+def test_close_alone_does_not_say_that_the_last_record_is_finished(embedded: Any) -> None:
+    topic, group = _topic_with(embedded.bootstrap_servers, 10), new_name("group")
+    for is_finished, expected in ((False, 0), (True, 0), (True, 1)):
+        consumer = Consumer(topic, group=group, bootstrap_servers=embedded.bootstrap_servers)
+        assert next(consumer).offset == expected
+        if is_finished:
+            consumer.finish()
+        consumer.close()
+
+
+@pytest.mark.parametrize(("fails", "expected"), [(True, 4), (False, 8)])
+def test_auto_commit_of_poll_covers_its_last_records_only_if_nothing_was_raised(
+    embedded: Any, fails: bool, expected: int
+) -> None:
     topic, group = _topic_with(embedded.bootstrap_servers, 10), new_name("group")
     options: dict[str, Any] = {"group": group, "bootstrap_servers": embedded.bootstrap_servers}
-    with Consumer(topic, poll_records_max=4, **options) as consumer:
+    with (
+        suppress(KeyError),
+        Consumer(topic, poll_records_max=4, **options) as consumer,
+    ):
         assert len(take(consumer, 4)) == 4
         assert len(take(consumer, 4)) == 4
+        if fails:
+            raise KeyError("mine")
     with Consumer(topic, **options) as again:
-        assert next(again).offset == 4
+        assert next(again).offset == expected
 
 
 def test_manual_commit_covers_what_was_handed_out(bootstrap: str) -> None:
@@ -308,9 +342,12 @@ def test_wrong_parameters_are_told() -> None:
         {"commit": "never"},
         {"isolation": "serializable"},
         {"poll_records_max": 0},
+        {"isolaton": "read_committed"},
     ):
         with pytest.raises(BadSetting, match=next(iter(wrong))):
             Consumer("topic", group="g", bootstrap_servers="127.0.0.1:1", **wrong)
+    with pytest.raises(BadParameter, match=r"there is no such parameter \(did you mean name\?\)"):
+        Producer(nam="x")  # type: ignore[call-arg]
     with pytest.raises(BadSetting, match="group"):
         Consumer("topic", group="", bootstrap_servers="127.0.0.1:1")
     with pytest.raises(BadSetting, match="topics"):

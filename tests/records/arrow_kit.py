@@ -42,6 +42,11 @@ def rows_of(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     ]
 
 
+def _text(name: str) -> str:
+    """Bytes that are no text: single records keep them as they are, Arrow has a replacement sign, as Java has."""
+    return name.encode(errors="surrogateescape").decode(errors="replace")
+
+
 def shown(records: Sequence[Record], *, with_headers: bool = True) -> list[tuple[Any, ...]]:
     """What `rows_of` must give for these records."""
     largest = (2**63 - 1) // 1000
@@ -51,7 +56,7 @@ def shown(records: Sequence[Record], *, with_headers: bool = True) -> list[tuple
             min(max(record.timestamp, -largest), largest),
             record.key,
             record.value,
-            tuple((name, value) for name, value in record.headers) if with_headers else (),
+            tuple((_text(name), value) for name, value in record.headers) if with_headers else (),
         )
         for record in records
     ]

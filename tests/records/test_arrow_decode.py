@@ -231,7 +231,7 @@ def test_records_that_do_not_hold_together_are_corrupt_or_read_as_the_slow_path_
     try:
         expected = shown(list(records_of(batch)))
     except KafkaError:
-        with suppress(KafkaError):  # the fast path takes a few things more, such as keys that are no text
+        with suppress(KafkaError):  # the fast path takes a few things more
             decode_batches(batch, start_offset=-(2**63), headers=True)
     else:
         assert rows_of(decode_batches(batch, start_offset=-(2**63), headers=True).batch) == expected

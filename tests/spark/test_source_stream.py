@@ -174,7 +174,7 @@ def test_committed_starts_where_the_group_stands_and_else_where_it_is_told_to(lo
 
 def test_a_topic_that_is_not_there_is_an_error(log: Log) -> None:
     with pytest.raises(UnknownTopic, match="nowhere"):
-        log.reader("nowhere", kafka__default__api__timeout__ms=300).initialOffset()
+        log.reader("nowhere", kafka__default__api__timeout__ms=1).initialOffset()
 
 
 # How far a batch goes
@@ -426,7 +426,7 @@ def test_a_topic_made_anew_under_a_planned_batch_is_told_or_read_as_far_as_it_go
 def test_a_topic_that_is_gone_stops_the_stream_or_is_left_out(log: Log) -> None:
     gone, stays = log.topic(), log.topic()
     log.write(gone, ["lost"])
-    both, soon = f"{gone},{stays}", {"kafka__default__api__timeout__ms": 500}
+    both, soon = f"{gone},{stays}", {"kafka__default__api__timeout__ms": 1}
     start = log.reader(both).initialOffset()
     log.drop(gone)
     log.write(stays, ["here"])

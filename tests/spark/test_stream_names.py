@@ -122,7 +122,7 @@ def test_a_pipeline_of_a_user_needs_the_rights_that_the_documentation_lists(
     )
     pipeline.run(spark, bootstrap_servers=bootstrap, settings=alice, checkpoint=tmp_path, trigger="once")
     assert consume(bootstrap, pump.path.topic("out"), f"{pump.path.prefix}reader", 1, alice) == ["a"]
-    assert [(cursor.group, cursor.records) for cursor in pump.cursors(name)] == [(name, 0)]
+    assert [(cursor.group, cursor.lag) for cursor in pump.cursors(name)] == [(name, 0)]
     delete_acls(cluster, [AclFilter(ResourceType.TOPIC, PROGRESS_TOPIC.name)])
     cluster.close()
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import confluent_kafka
 import pytest
 
-from oncestream.errors import BadCursor, GroupInUse, UnknownGroup
+from oncestream.errors import BadCursor, GroupInUse, NoSuchStream, UnknownTopic
 from oncestream.streams.cursors import Cursor
 from oncestream.streams.stream import Stream
 from tests.streams.conftest import MakeStream
@@ -58,7 +58,7 @@ def places(cursors: list[Cursor]) -> list[tuple[str, str, int, int]]:
 def test_a_cursor_tells_where_a_group_is_and_how_far_it_lags(stream: Stream) -> None:
     (cursor,) = stream.cursors()
     assert places([cursor]) == [(group_of(stream), "warning", 0, 4)]
-    assert (cursor.end, cursor.records, cursor.exact) == (10, 6, True)
+    assert (cursor.end, cursor.lag, cursor.exact) == (10, 6, True)
     assert cursor.seconds is not None
     assert cursor.seconds < DAY_S, "the age of the first that it has not read"
     assert stream.cursors(topic="alarm") == []
@@ -93,12 +93,26 @@ def test_a_group_gets_its_first_cursor_in_a_topic_that_is_named(stream: Stream) 
     assert {cursor.topic for cursor in stream.cursors()} == {"alarm", "warning"}
 
 
+def test_a_group_that_has_never_been_gets_cursors_in_all_topics(stream: Stream, bootstrap: str) -> None:
+    """So a reset comes first where a program is to begin elsewhere than its own default."""
+    group = stream.path.prefix + "new"
+    moves = stream.reset_cursors(group, "earliest")
+    assert [(each.topic, each.before, each.after) for each in moves] == [
+        ("alarm", None, 0),
+        ("warning", None, 0),
+    ]
+    assert places(stream.cursors(group)) == [(group, "alarm", 0, 0), (group, "warning", 0, 0)]
+    for topic, partition in (("nothing", None), ("warning", 9), (None, 9)):
+        with pytest.raises(UnknownTopic, match=f"{stream.path}:{topic or ''}"):
+            stream.reset_cursors(group, "earliest", topic, partition)
+    with pytest.raises(NoSuchStream):
+        Stream("/no/such/stream", bootstrap).reset_cursors(group, "earliest")
+
+
 def test_a_place_that_no_cursor_can_have_is_refused(stream: Stream) -> None:
     for to in ("yesterday", -1, True):
         with pytest.raises(BadCursor):
             stream.reset_cursors(group_of(stream), to)
-    with pytest.raises(UnknownGroup, match="nobody"):
-        stream.reset_cursors("nobody", "earliest")
 
 
 def test_cursors_are_forgotten_and_a_dry_run_only_tells(stream: Stream) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from oncestream.errors import BadFault, BrokerFailed, RecordsMissing
 from oncestream.testing import TestBroker, running_broker
+from tests.broker.kit import wait_until
 from tests.testing.kit import TIMEOUT_S, producer, send, transactional
 
 
@@ -119,8 +120,8 @@ class TestSettings:
         return {"default_partitions": 5}
 
     def test_its_settings_come_from_a_fixture(self, broker: TestBroker) -> None:
-        told = producer(broker.bootstrap_servers).list_topics("t", TIMEOUT_S)
-        assert len(told.topics["t"].partitions) == 5
+        client = producer(broker.bootstrap_servers)
+        wait_until(lambda: len(client.list_topics("t", TIMEOUT_S).topics["t"].partitions) == 5)
 
 
 def test_its_folder_goes_with_it() -> None:

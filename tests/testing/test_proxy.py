@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from oncestream.client.cluster import Cluster
 from oncestream.client.settings import ClientSettings
 from oncestream.errors import BadFault, FaultDidNotHappen, ProxyFailed, RequestRefused
 from oncestream.testing import TestBroker
-from oncestream.testing.network_faults import ALWAYS
+from oncestream.testing.network_faults import ALWAYS, NetworkFault
 from oncestream.testing.proxy import FaultProxy
 from oncestream.wire.api import ApiKey
 from oncestream.wire.error_codes import ErrorCode
@@ -24,6 +26,7 @@ from oncestream.wire.messages.fetch import FetchPartition, FetchRequest, FetchRe
 from oncestream.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncestream.wire.messages.list_groups import ListGroupsRequest
 from oncestream.wire.schema import Message
+from tests.client.kit import wait_until
 from tests.clients.aio import Aiokafka
 from tests.clients.client import Message as Sent
 from tests.clients.confluent import Confluent
@@ -37,9 +40,22 @@ WAITS = FetchRequest(
 )
 
 
-def patient(broker: TestBroker) -> Cluster:
-    """A client that gives up a silent connection soon, and then tries again."""
-    return Cluster(ClientSettings.of(broker.bootstrap_servers, {"request.timeout.ms": "500"}))
+@contextlib.contextmanager
+def created_again(
+    broker: TestBroker, fault: NetworkFault, *, happens: bool = False
+) -> Iterator[Future[None]]:
+    """Creates a topic; its client is cut off once the fault has hit (and the topic is there), and asks again."""
+    cluster = Cluster(ClientSettings.of(broker.bootstrap_servers))
+    with ThreadPoolExecutor(1) as pool:
+        creating = pool.submit(create_topics, cluster, [NewTopic("t")])
+        fault.wait()
+        if happens:
+            other = Cluster(ClientSettings.of(broker.bootstrap_servers))
+            wait_until(lambda: other.topics_matching("t") == ["t"])
+            other.close()
+        broker.cut_all()
+        yield creating
+    cluster.close()
 
 
 def values(broker: TestBroker, topic: str, at_least: int = 0) -> list[Any]:
@@ -202,20 +218,20 @@ def test_what_reached_the_broker_is_doubled_unless_the_producer_is_idempotent(
 
 
 def test_a_request_that_is_dropped_never_happened(broker: TestBroker) -> None:
-    cluster = patient(broker)
     fault = broker.drop("CreateTopics")
-    create_topics(cluster, [NewTopic("t")])
+    with created_again(broker, fault) as creating:
+        creating.result(TIMEOUT_S)
     assert fault.hits == 1
     assert broker.requests.count(ApiKey.CREATE_TOPICS) == 2
-    cluster.close()
 
 
 def test_a_request_whose_answer_is_dropped_has_happened(broker: TestBroker) -> None:
-    cluster = patient(broker)
-    broker.drop_answer("CreateTopics")
-    with pytest.raises(RequestRefused, match="TOPIC_ALREADY_EXISTS"):
-        create_topics(cluster, [NewTopic("t")])
-    cluster.close()
+    fault = broker.drop_answer("CreateTopics")
+    with (
+        created_again(broker, fault, happens=True) as creating,
+        pytest.raises(RequestRefused, match="TOPIC_ALREADY_EXISTS"),
+    ):
+        creating.result(TIMEOUT_S)
 
 
 @pytest.mark.parametrize("trouble", ["drop", "drop_answer"])
@@ -236,17 +252,13 @@ def test_a_connection_that_lost_something_is_silent_from_then_on(broker: TestBro
 
 
 def test_a_request_that_is_held_reaches_the_broker_when_it_is_delivered(broker: TestBroker) -> None:
-    cluster = patient(broker)
     held = broker.hold("CreateTopics", times=1)
-    creating = threading.Thread(target=create_topics, args=(cluster, [NewTopic("t")]), daemon=True)
-    creating.start()
-    held.wait()
-    creating.join(TIMEOUT_S)
+    with created_again(broker, held) as creating:
+        creating.result(TIMEOUT_S)
     (answer,) = held.deliver()
     assert isinstance(answer, CreateTopicsResponse)
     assert answer.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS, "the second request made it"
     assert held.deliver() == []
-    cluster.close()
 
 
 def test_a_delayed_request_is_late_and_others_are_not(broker: TestBroker) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -223,6 +224,42 @@ def test_workers_that_break_without_a_failed_test_fail_the_run(tmp_path: Path, s
     )
     assert ran.status == 1, ran.out
     assert said in ran.out
+
+
+IDLE_DEATH = (
+    WORKER_ONLY.format(hook="sessionfinish", names="session")
+    + """(
+        Path(__file__).with_name("died").exists() or Path(__file__).with_name("died").touch() or os._exit(1))
+"""
+)
+
+
+def test_a_worker_that_dies_between_tests_is_named_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from pathlib import Path\n" + IDLE_DEATH)
+    tests = '@pytest.mark.parametrize("number", range(6))\ndef test_it(number): pass'
+    ran = run_suite(tmp_path, tests, "-n", "2")
+    assert ran.status == 0, ran.out
+    assert re.search(r"^FLAKY worker that died while it ran no test: gw\d \(1 times so far", ran.out, re.M)
+    (kept,) = [json.loads(line) for line in ran.count_file.read_text().splitlines()]
+    assert kept["test"] == "worker that died while it ran no test"
+
+
+SUITES_OWN_OPTION = """
+def pytest_addoption(parser):
+    parser.addoption("--cluster")
+"""
+
+
+def test_a_second_run_meets_the_cluster_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(SUITES_OWN_OPTION)
+    tests = (
+        "def test_it(request):\n"
+        '    assert request.config.getoption("--cluster") == "there:9092"\n'
+        '    assert not first_time("fails")'
+    )
+    ran = run_suite(tmp_path, tests, "--cluster", "there:9092")
+    assert ran.status == 0, ran.out
+    assert ran.flaky == {"test_it"}
 
 
 HARD_TO_RUN_AGAIN = """

@@ -16,6 +16,7 @@ from tools.wheel import ROOT, CannotCompile, compiled
 # What reaches the compiled modules; all other tests are the same with and without them.
 SUITES = (
     "tests/records/test_batch.py",
+    "tests/records/test_framing.py",
     "tests/wire/test_produce.py",
     "tests/storage",
     "tests/broker/test_connection_turns.py",
@@ -23,6 +24,7 @@ SUITES = (
     "tests/broker/test_group_commit.py",
     "tests/broker/test_handlers_fetch.py",
     "tests/broker/test_handlers_produce.py",
+    "tests/broker/test_malformed_batches.py",
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]  # it is made once

@@ -4,6 +4,7 @@ A test that passes the second time leaves the run green; the last lines name it 
 runs, and `flaky-tests.jsonl` in the cache folder keeps count. A test that fails twice fails the run.
 A dead worker, a time-out and a failed fixture count as failures of the tests they hit. Tests whose fixture failed
 with the same words run again together, in one process.
+A worker that dies between tests leaves the run green, and is named and counted as FLAKY, too.
 A run that lost a test, broke inside, or lost two workers between tests is never green.
 """
 
@@ -35,8 +36,10 @@ SECOND_RUNS_MAX: Final = 20  # more failures than that are no accident
 SECOND_RUN_TIMEOUT_S: Final = 1800  # each test has a time-out of its own; this one ends a process that hangs
 OUTPUT_LINES_MAX: Final = 150
 IDLE_DEATHS_MAX: Final = 1  # workers that die of no test: the second one is no accident
+CLUSTER: Final = "--cluster"  # an option of the suite's own
 CRASH: Final = "???"  # the phase in pytest-xdist's report of a test that its worker died of
 BROKE_AT_END: Final = "broke_at_end"
+IDLE_DEATH: Final = "worker that died while it ran no test"
 COUNT_FILE: Final = "flaky-tests.jsonl"
 
 
@@ -78,22 +81,24 @@ class Rerun:
         self._second_runs: list[SecondRun] = []
         self._verdict = ""
         self._broke_inside = False
-        self._deaths = 0
-        self._deaths_of_a_test = 0
+        self._dead: dict[str, str] = {}  # workers and how they ended
+        self._died_of_a_test: set[str] = set()
 
     def pytest_internalerror(self) -> None:
         self._broke_inside = True  # pytest-xdist goes on without the worker and its tests
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerController, error: object | None) -> None:
-        self._deaths += error is not None
+        if error is not None:
+            self._dead[node.gateway.id] = str(error)
         if said := getattr(node, "workeroutput", {}).get(BROKE_AT_END):
             self._broke_inside = True
             self._say(f"INTERNALERROR at the end of a worker\n{said}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seen.add(report.nodeid)
-        self._deaths_of_a_test += str(report.when) == CRASH
+        if str(report.when) == CRASH:
+            self._died_of_a_test.add(report.node.gateway.id)
         if report.failed:
             self._failures.setdefault(report.nodeid, []).append(report)
 
@@ -101,6 +106,8 @@ class Rerun:
     def pytest_runtestloop(self, session: pytest.Session) -> Iterator[None]:
         result = yield
         self._verdict = self._why_never_green(session)
+        for reason in self._idle_deaths.values():
+            _keep_count((IDLE_DEATH,), reason)
         if self._verdict:
             session.testsfailed += 1
         elif self._failures:
@@ -115,15 +122,21 @@ class Rerun:
         if self._verdict:
             terminalreporter.section("Second runs", yellow=True)
             terminalreporter.line(self._verdict)
-        counts = _counts() if self._second_runs else Counter()
+        counts = _counts() if self._second_runs or self._idle_deaths else Counter()
+        for worker in self._idle_deaths:
+            terminalreporter.line(f"FLAKY {IDLE_DEATH}: {worker} {_so_far(counts[IDLE_DEATH])}")
         for run in self._second_runs:
-            for test in run.tests:
-                said = f"FLAKY {plain_id(test)} ({counts[plain_id(test)]} times so far, see {_count_path()})"
-                terminalreporter.line(said if run.passed else f"FAILED TWICE {plain_id(test)}")
+            for test in map(plain_id, run.tests):
+                said = f"FLAKY {test} {_so_far(counts[test])}"
+                terminalreporter.line(said if run.passed else f"FAILED TWICE {test}")
+
+    @property
+    def _idle_deaths(self) -> dict[str, str]:
+        return {worker: how for worker, how in self._dead.items() if worker not in self._died_of_a_test}
 
     def _why_never_green(self, session: pytest.Session) -> str:
         never_ran = 0 if self._config.option.collectonly else session.testscollected - len(self._seen)
-        idle_deaths = self._deaths - self._deaths_of_a_test
+        idle_deaths = len(self._idle_deaths)
         if never_ran > 0:
             return f"none: {never_ran} tests never ran"
         if self._broke_inside:
@@ -142,7 +155,7 @@ class Rerun:
             for number, tests in enumerate(groups, 1):
                 self._say(f"second run {number} of {len(groups)}, alone: {_listed(tests)}")
                 self._second_runs.append(
-                    run := run_alone(tests, self._config.rootpath, _strictness(self._config))
+                    run := run_alone(tests, self._config.rootpath, _options(self._config))
                 )
                 self._say("passed" if run.passed else "failed again")
                 if run.passed:
@@ -152,7 +165,7 @@ class Rerun:
         """The run counts these tests as flaky instead of failed."""
         reports = [report for test in tests for report in self._failures[test]]
         session.testsfailed -= len(reports)
-        _keep_count(tests, reports)
+        _keep_count(tests, reports[0].longreprtext)
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
         for category in ("failed", "error"):
             left = [report for report in reporter.stats.pop(category, []) if report not in reports]
@@ -206,11 +219,12 @@ def plain_id(test: str) -> str:
     return f"{file}{colons}{name.rpartition('@')[0]}" if name.rfind("@") > name.rfind("]") else test
 
 
-def _strictness(config: pytest.Config) -> tuple[str, ...]:
-    """What the command line of the first run made a failure is one in the second run too."""
+def _options(config: pytest.Config) -> tuple[str, ...]:
+    """The second run is as strict as the first, and meets the same cluster."""
     warnings = (f"-W{given}" for given in config.option.pythonwarnings or ())
     settings = (f"--override-ini={given}" for given in config.option.override_ini or ())
-    return (*warnings, *settings)
+    cluster = config.getoption(CLUSTER, None)
+    return (*warnings, *settings, *([f"{CLUSTER}={cluster}"] if cluster else ()))
 
 
 def _groups(failures: dict[str, list[pytest.TestReport]]) -> list[tuple[str, ...]]:
@@ -238,10 +252,10 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _keep_count(tests: tuple[str, ...], reports: list[pytest.TestReport]) -> None:
+def _keep_count(tests: tuple[str, ...], failure: str) -> None:
     path = _count_path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    reason = next((line for line in reversed(reports[0].longreprtext.splitlines()) if line), "")
+    reason = next((line for line in reversed(failure.splitlines()) if line), "")
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with path.open("a") as file:
         for test in tests:
@@ -258,6 +272,10 @@ def _counts() -> Counter[str]:
         with suppress(json.JSONDecodeError):  # a run that was killed left half a line
             counts[json.loads(line)["test"]] += 1
     return counts
+
+
+def _so_far(count: int) -> str:
+    return f"({count} times so far, see {_count_path()})"
 
 
 def _count_path() -> Path:

@@ -1,4 +1,4 @@
-"""The catalogue: topics, their ids and configurations, those of groups, users, and the next free producer id.
+"""The catalogue: topics, their ids, configurations of topics, groups and the broker, users, the next producer id.
 
 It is a log like any other (folder `__cluster_metadata-0`): a change is a list of records, appended and
 flushed, and `replay` alone changes the state, so start-up and normal running share one path.
@@ -70,6 +70,7 @@ class Catalog:
         self.quotas: dict[Entity, dict[str, float]] = {}
         self.quotas_version = 0
         self.group_configs: dict[str, Mapping[str, str]] = {}
+        self.broker_configs: dict[str, Mapping[str, str]] = {}  # by node id; "" stands for the whole cluster
         self.users: dict[UserKey, Credential] = {}
         self.login_secret = b""  # made with the first listener that asks for a log-in
         for batch in log.batches(log.start_offset):
@@ -116,7 +117,9 @@ class Catalog:
             self.quotas_version += 1
             self._replay_quota(Entity.parse(rest), value)
         elif kind == "group":
-            self._replay_group(rest, value)
+            _replay_configs(self.group_configs, rest, value)
+        elif kind == "broker":
+            _replay_configs(self.broker_configs, rest, value)
         elif kind == "user":
             self._replay_user(rest, value)
         elif kind == "login_secret" and value is not None:
@@ -148,17 +151,20 @@ class Catalog:
         self.topics[name] = TopicEntry(name, topic_id, int(str(value["partitions"])), configs)
         self.names[topic_id] = name
 
-    def _replay_group(self, group_id: str, value: Mapping[str, object] | None) -> None:
-        if value is None:
-            self.group_configs.pop(group_id, None)
-        else:
-            self.group_configs[group_id] = {name: str(config) for name, config in value.items()}
-
     def _replay_quota(self, entity: Entity, value: Mapping[str, object] | None) -> None:
         if value is None:
             self.quotas.pop(entity, None)
         else:
             self.quotas[entity] = {key: float(str(limit)) for key, limit in value.items()}
+
+
+def _replay_configs(
+    table: dict[str, Mapping[str, str]], name: str, value: Mapping[str, object] | None
+) -> None:
+    if value is None:
+        table.pop(name, None)
+    else:
+        table[name] = {key: str(config) for key, config in value.items()}
 
 
 def _encode(value: Mapping[str, object] | None) -> bytes | None:
@@ -206,6 +212,11 @@ def set_quotas(entity: Entity, limits: Mapping[str, float]) -> Change:
 def set_group_configs(group_id: str, configs: Mapping[str, str]) -> Change:
     """All configurations of a group; none: it has those of the broker."""
     return Change(f"group:{group_id}", configs or None)
+
+
+def set_broker_configs(node_id: str, configs: Mapping[str, str]) -> Change:
+    """All configurations that clients gave the broker, or (no id) the cluster; none: they have those of the start."""
+    return Change(f"broker:{node_id}", configs or None)
 
 
 def reserve_producer_ids(first: int) -> Change:

@@ -1,22 +1,21 @@
-"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs work on: topics, groups, and the broker itself."""
+"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs work on: topics, groups, the broker, its loggers."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from enum import IntEnum
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from oncestream.broker import topic_configs
+from oncestream.broker import broker_configs, broker_loggers, topic_configs
+from oncestream.broker.broker_configs import CLUSTER
 from oncestream.broker.call import Call
 from oncestream.broker.catalog import TopicEntry, set_group_configs
+from oncestream.broker.config_entries import ConfigEntry, ConfigSource, Synonym
 from oncestream.broker.groups import group_configs
-from oncestream.broker.listeners import with_protocols
 from oncestream.broker.node import Node, Topic
 from oncestream.broker.security.acls import CLUSTER_NAME
-from oncestream.broker.settings import BrokerSettings
 from oncestream.broker.topic_configs import ConfigType
 from oncestream.broker.topic_names import AUDIT_TOPIC, check_name, is_internal
 from oncestream.wire.acl_codes import Operation
@@ -40,44 +39,22 @@ ChangeOne = Callable[[OwnConfigs], NewConfigs]
 class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
     GROUP = 32
 
 
-class ConfigSource(IntEnum):
-    """Where a value comes from, in the codes of DescribeConfigs."""
-
-    NONE = 0
-    TOPIC = 1
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    GROUP = 8
-
-
-class Synonym(NamedTuple):
-    name: str
-    value: str
-    source: ConfigSource
-
-
-class ConfigEntry(NamedTuple):
-    """One configuration that holds, and what it would be without the first one."""
-
-    name: str
-    value: str
-    source: ConfigSource
-    read_only: bool
-    type: ConfigType
-    synonyms: list[Synonym]
-    doc: str
-
-
 def describe(node: Node, resource_type: int, name: str) -> list[ConfigEntry]:
-    """Every configuration of a topic, a group or of this broker."""
+    """Every configuration of a topic, a group or of this broker; the levels of its loggers."""
     if resource_type == ResourceType.TOPIC:
         return topic_entries(node, find_topic(node, name).entry)
     if resource_type == ResourceType.BROKER:
-        _check_broker_name(node, name)
-        return [] if name == "" else _broker_entries(node)
+        if name == CLUSTER:
+            return node.broker_configs.cluster_entries()
+        _check_node_id(node, name)
+        return node.broker_configs.entries()
+    if resource_type == ResourceType.BROKER_LOGGER:
+        _check_node_id(node, name)
+        return broker_loggers.entries()
     if resource_type == ResourceType.GROUP:
         _check_group_name(name)
         return _group_entries(node, node.catalog.group_configs.get(name, {}))
@@ -88,17 +65,17 @@ def guarded_by(resource_type: int, name: str) -> tuple[AclResource, str]:
     """The resource whose ACLs hold for a resource with configurations."""
     if resource_type == ResourceType.TOPIC:
         return AclResource.TOPIC, name
-    if resource_type == ResourceType.BROKER:
+    if resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         return AclResource.CLUSTER, CLUSTER_NAME
     if resource_type == ResourceType.GROUP:
         return AclResource.GROUP, name
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
 def alter(
     call: Call, resources: Sequence[R], change: Callable[[R, OwnConfigs], NewConfigs], validate_only: bool
 ) -> list[KafkaError | None]:
-    """Gives each topic or group the configurations that `change` makes of its own ones; what was wrong with which."""
+    """Gives each resource the configurations that `change` makes of its own ones; what was wrong with which."""
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     outcomes: list[KafkaError | None] = []
     for resource in resources:
@@ -114,12 +91,34 @@ def alter(
     return outcomes
 
 
+def check_changes(names: Sequence[str], without_value: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if without_value:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(without_value)}"
+        )
+
+
+def list_defaults(node: Node) -> dict[str, str]:
+    """What a change of a list begins with where nobody has set it, for topics and for the broker."""
+    return {
+        name: node.started.topic_defaults.get(spec.name, spec.default)
+        for spec in topic_configs.TABLE.values()
+        if spec.type is ConfigType.LIST
+        for name in (spec.name, spec.synonym)
+        if name is not None
+    }
+
+
 def _alter(
     call: Call, resource: R, change: Callable[[R, OwnConfigs], NewConfigs], validate_only: bool
 ) -> None:
     of_one = partial(change, resource)
     if resource.resource_type == ResourceType.BROKER:
-        _alter_broker(call, resource.resource_name, of_one)
+        _alter_broker(call, resource.resource_name, of_one, validate_only)
+    elif resource.resource_type == ResourceType.BROKER_LOGGER:
+        _alter_loggers(call, resource.resource_name, of_one, validate_only)
     elif resource.resource_type == ResourceType.GROUP:
         _alter_group(call, resource.resource_name, of_one, validate_only)
     else:
@@ -153,13 +152,24 @@ def _alter_group(call: Call, name: str, change: ChangeOne, validate_only: bool) 
         call.changed(AclResource.GROUP, name, "alter configs", was=dict(before), now=changed)
 
 
-def _alter_broker(call: Call, name: str, change: ChangeOne) -> None:
-    """To take away what was never set changes nothing: so Kafka's tools clear throttles."""
-    _check_broker_name(call.node, name)
-    if change({}):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, "the broker's settings are read at its start; see docs/settings.md"
-        )
+def _alter_broker(call: Call, name: str, change: ChangeOne, validate_only: bool) -> None:
+    node = call.node
+    if name != CLUSTER:
+        _check_node_id(node, name)
+    before = node.catalog.broker_configs.get(name, {})
+    changed = broker_configs.validate(change(before))
+    if changed != before and not validate_only:
+        node.set_broker_configs(name, changed)
+        call.changed(AclResource.CLUSTER, CLUSTER_NAME, "alter configs", was=dict(before), now=changed)
+
+
+def _alter_loggers(call: Call, name: str, change: ChangeOne, validate_only: bool) -> None:
+    _check_node_id(call.node, name)
+    before = broker_loggers.levels()
+    changed = broker_loggers.validate(change(before))
+    if not validate_only:
+        broker_loggers.apply(before, changed)
+        call.changed(AclResource.CLUSTER, CLUSTER_NAME, "alter log levels", was=before, now=changed)
 
 
 def find_topic(node: Node, name: str) -> Topic:
@@ -171,30 +181,25 @@ def find_topic(node: Node, name: str) -> Topic:
 
 
 def topic_entries(node: Node, entry: TopicEntry) -> list[ConfigEntry]:
-    defaults = node.settings.topic_defaults
     shown = [
         name for name in topic_configs.TABLE if name not in topic_configs.HIDDEN or name in entry.configs
     ]
     entries = []
     for name in shown:
         spec = topic_configs.TABLE[name]
-        chain = []
+        chain = [] if spec.synonym is None else node.broker_configs.synonyms(spec.synonym)
         if name in entry.configs:
-            chain.append(Synonym(name, entry.configs[name], ConfigSource.TOPIC))
-        if name in defaults:
-            chain.append(Synonym(spec.synonym or name, defaults[name], ConfigSource.STATIC_BROKER))
-        chain.append(Synonym(spec.synonym or name, spec.default, ConfigSource.DEFAULT))
-        first = chain[0]
-        entries.append(ConfigEntry(name, first.value, first.source, False, spec.type, chain, spec.doc))
+            chain.insert(0, Synonym(name, entry.configs[name], ConfigSource.TOPIC))
+        value, source = chain[0][1:] if chain else (spec.default, ConfigSource.DEFAULT)
+        entries.append(ConfigEntry(name, value, source, False, spec.type, chain, spec.doc))
     return entries
 
 
 def _group_entries(node: Node, own: OwnConfigs) -> list[ConfigEntry]:
     entries = []
     for name, spec in group_configs.TABLE.items():
-        default = str(spec.default(node.settings))
         chain = [Synonym(name, own[name], ConfigSource.GROUP)] if name in own else []
-        chain.append(Synonym(name, default, ConfigSource.DEFAULT))
+        chain += node.broker_configs.synonyms(f"group.{name}")
         first = chain[0]
         entries.append(ConfigEntry(name, first.value, first.source, False, ConfigType.INT, chain, spec.doc))
     return entries
@@ -205,61 +210,11 @@ def _check_group_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
 
-def _check_broker_name(node: Node, name: str) -> None:
-    if name not in ("", str(node.settings.node_id)):
+def _check_node_id(node: Node, name: str) -> None:
+    expected = node.settings.node_id
+    if not name.isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if name != str(expected):
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {node.settings.node_id} or empty string, but received {name}",
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected}, but received {name}"
         )
-
-
-def _broker_entries(node: Node) -> list[ConfigEntry]:
-    settings, defaults = node.settings, BrokerSettings()
-    served = replace(settings, advertise=node.advertised_listeners)
-    entries = []
-    for name, type_, read in _BROKER_TABLE:
-        value, default = read(served), read(defaults)
-        entries.append(_broker_entry(name, type_, value, None if value == default else default))
-    for spec in topic_configs.TABLE.values():
-        if spec.synonym is not None:
-            given = settings.topic_defaults.get(spec.name)
-            entries.append(
-                _broker_entry(spec.synonym, spec.type, given or spec.default, given and spec.default)
-            )
-    return entries
-
-
-def _broker_entry(name: str, type_: ConfigType, value: str, default: str | None) -> ConfigEntry:
-    """`default` is given where the value is not the default."""
-    source = ConfigSource.DEFAULT if default is None else ConfigSource.STATIC_BROKER
-    chain = [Synonym(name, value, source)]
-    if default is not None:
-        chain.append(Synonym(name, default, ConfigSource.DEFAULT))
-    return ConfigEntry(
-        name, value, source, True, type_, chain, "set when the broker starts; see docs/settings.md"
-    )
-
-
-def _flag(value: bool) -> str:
-    return str(value).lower()
-
-
-_BROKER_TABLE: Final[tuple[tuple[str, ConfigType, Callable[[BrokerSettings], str]], ...]] = (
-    ("node.id", ConfigType.INT, lambda s: str(s.node_id)),
-    ("broker.id", ConfigType.INT, lambda s: str(s.node_id)),
-    ("log.dirs", ConfigType.STRING, lambda s: str(s.data)),
-    ("listeners", ConfigType.LIST, lambda s: with_protocols(s.listen, s)),
-    ("advertised.listeners", ConfigType.LIST, lambda s: with_protocols(s.advertise or s.listen, s)),
-    ("auto.create.topics.enable", ConfigType.BOOLEAN, lambda s: _flag(s.auto_create_topics)),
-    ("num.partitions", ConfigType.INT, lambda s: str(s.default_partitions)),
-    ("default.replication.factor", ConfigType.INT, lambda _: "1"),
-    ("max.connections", ConfigType.INT, lambda s: str(s.connections_max)),
-    ("connections.max.idle.ms", ConfigType.LONG, lambda s: str(s.idle_ms_max)),
-    ("socket.request.max.bytes", ConfigType.INT, lambda s: str(s.frame_bytes_max)),
-    ("queued.max.request.bytes", ConfigType.LONG, lambda s: str(s.in_flight_bytes_max)),
-    ("fetch.max.bytes", ConfigType.INT, lambda s: str(s.fetch_bytes_max)),
-    ("log.retention.hours", ConfigType.INT, lambda _: "168"),
-    ("log.roll.hours", ConfigType.INT, lambda _: "168"),
-    ("log.retention.check.interval.ms", ConfigType.LONG, lambda s: str(s.housekeeping_ms)),
-    ("producer.id.expiration.ms", ConfigType.INT, lambda s: str(s.producer_id_expiration_ms)),
-)

@@ -29,8 +29,11 @@ OPEN_FILES_MIN: Final = 1024  # macOS begins with 256, fewer than the log files 
 class Broker:
     """An embedded broker.
 
-    with Broker("data") as broker:
-        producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
+    with (
+        Broker("data") as broker,
+        confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers}) as producer,
+    ):
+        producer.produce("greetings", b"hello")
 
     Listens on a free port of 127.0.0.1 unless told otherwise. `process=True` runs it in a child process, which
     can be killed without harm to this one; its log goes to `log_file`, if that is set before the start.

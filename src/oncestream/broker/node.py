@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from oncestream.broker import topic_configs
+from oncestream.broker.broker_configs import BrokerConfigs, in_force
 from oncestream.broker.catalog import (
     METADATA_TOPIC,
     PRODUCER_ID_BLOCK,
@@ -18,9 +19,11 @@ from oncestream.broker.catalog import (
     new_topic_id,
     put_topic,
     reserve_producer_ids,
+    set_broker_configs,
 )
 from oncestream.broker.clock import Clock
 from oncestream.broker.features import TRANSACTION_VERSION, levels_in_force
+from oncestream.broker.first_use import FirstUse
 from oncestream.broker.flush_wait import FlushTimeouts
 from oncestream.broker.group_commit import GroupCommit
 from oncestream.broker.partition import Partition
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from oncestream.broker.security.authorizer import Authorizer
     from oncestream.broker.security.quotas import Quotas
     from oncestream.broker.transactions.coordinator import TransactionCoordinator
+
+MESSAGE_BYTES_MAX: Final = LogConfig().max_message_bytes
 
 logger = logging.getLogger("oncestream.broker")
 
@@ -72,16 +77,19 @@ class Node:
         disk: Disk = REAL_DISK,
         flush_runner: FlushRunner | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings = settings  # those in force: as `started`, but for what clients have changed since
+        self.started = settings
         self.loop = loop
         self.clock = clock
         self.address: tuple[str, int] = ("", 0)
         self.advertised_listeners = ""  # as Kafka writes them
         self.topics: dict[str, Topic] = {}
         self.stream_rules = StreamRules(self.topics)
+        self.first_use = FirstUse(loop)
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._quotas: Quotas | None = None
+        self._broker_configs: BrokerConfigs | None = None
         self.authorizer: Authorizer | None = None  # None: everybody may do everything
         self.audit: Audit | None = None
         self._check_topic_defaults()
@@ -93,6 +101,7 @@ class Node:
         self.flush_timeouts = FlushTimeouts(loop, clock)
         try:
             self.catalog = Catalog.open(self.folder)
+            self.settings = in_force(settings, self.catalog.broker_configs)
             self._open_topics()
             self.folder.journal.start(self.catalog.names, active=self.durable)
             self.folder.started()
@@ -151,6 +160,14 @@ class Node:
         return self._quotas
 
     @property
+    def broker_configs(self) -> BrokerConfigs:
+        """The broker's configurations by Kafka's names; few clients ask for them."""
+        if self._broker_configs is None:
+            told = replace(self.started, advertise=self.advertised_listeners)
+            self._broker_configs = BrokerConfigs(told, self.catalog.broker_configs)
+        return self._broker_configs
+
+    @property
     def transaction_version(self) -> int:
         return levels_in_force(self.catalog.features)[TRANSACTION_VERSION]
 
@@ -181,9 +198,15 @@ class Node:
         entry = replace(topic.entry, configs=dict(configs))
         self.catalog.commit([put_topic(entry)], self.clock.now_ms(), makes_room=True)
         topic.entry = entry
-        config = self.log_config(entry)
-        for partition in topic.partitions:
-            partition.log.config = config
+        self._use_configs(topic)
+
+    def set_broker_configs(self, node_id: str, configs: Mapping[str, str]) -> None:
+        """Topics without values of their own follow at once. No node id: for the whole cluster."""
+        change = set_broker_configs(node_id, configs)
+        self.catalog.commit([change], self.clock.now_ms(), makes_room=True)
+        self.settings = in_force(self.started, self.catalog.broker_configs)
+        for topic in self.topics.values():
+            self._use_configs(topic)
 
     def delete_topic(self, topic: Topic) -> None:
         self.catalog.commit([drop_topic(topic.entry)], self.clock.now_ms(), makes_room=True)
@@ -215,12 +238,15 @@ class Node:
         return sum(len(topic.partitions) for topic in self.topics.values())
 
     def log_config(self, entry: TopicEntry) -> LogConfig:
-        return topic_configs.log_config(
-            {**self.settings.topic_defaults, **entry.configs}, self.settings.producer_id_expiration_ms
-        )
+        configs = {**self.settings.topic_defaults, **entry.configs}
+        config = topic_configs.log_config(configs, self.settings.producer_id_expiration_ms)
+        if entry.name in INTERNAL:  # what coordinators write is never too large for a limit that clients set
+            return replace(config, max_message_bytes=max(config.max_message_bytes, MESSAGE_BYTES_MAX))
+        return config
 
     async def close(self) -> None:
         """Flushes everything and leaves the folder so that the next start needs no recovery."""
+        self.first_use.close()
         if self._groups is not None:
             self._groups.close()
         if self._transactions is not None:
@@ -230,6 +256,11 @@ class Node:
         await self.commits.drain()
         self.commits.close()
         self.folder.close()
+
+    def _use_configs(self, topic: Topic) -> None:
+        config = self.log_config(topic.entry)
+        for partition in topic.partitions:
+            partition.log.config = config
 
     # -- start-up -----------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "produce
 class ConfigType(IntEnum):
     """The type codes of DescribeConfigs."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -25,6 +26,8 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
+    PASSWORD = 9
 
 
 class TopicConfig(NamedTuple):

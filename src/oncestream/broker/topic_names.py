@@ -32,11 +32,16 @@ def check_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
-def check_new_name(name: str, existing: Iterable[str]) -> None:
-    """Also refuses what exists, and names that differ from another one by '.' and '_' only."""
+def check_new_name(name: str, existing: Iterable[str], *, ignores_case: bool) -> None:
+    """Also refuses what exists, and names that differ from another one by '.' and '_' only.
+
+    On a disk that ignores case, and only there, names that differ by case would share a folder too.
+    """
     check_name(name)
     if name == METADATA_TOPIC or is_internal(name):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if ignores_case:
+        _check_case(name, existing)
     if "." not in name and "_" not in name:
         if name in existing:
             raise _exists(name)
@@ -49,6 +54,18 @@ def check_new_name(name: str, existing: Iterable[str]) -> None:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
             )
+
+
+def _check_case(name: str, existing: Iterable[str]) -> None:
+    """Internal topics count although they are made when they are first needed."""
+    lower = name.lower()
+    for other in (METADATA_TOPIC, *INTERNAL, *existing):
+        if other != name and other.lower() == lower:
+            message = (
+                f"Topic '{name}' collides with existing topic: {other}. The disk of the broker's data folder does"
+                " not tell upper from lower case, so both would share a folder; choose another name"
+            )
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 
 
 def is_internal(name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from oncestream.cli.command import Call, command, noun
+from oncestream.cli.completion import group_names, topic_names, transactional_ids
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
 from oncestream.client.acls import (
     CLUSTER_NAME,
@@ -31,9 +32,19 @@ User = Annotated[str | None, typer.Option("--user", help="User name, User:NAME, 
 Operations = Annotated[
     list[str] | None, typer.Option("--operation", help="read, write, create, describe, all ...; repeatable.")
 ]
-TopicOption = Annotated[str | None, typer.Option("--topic", help="Topic, /stream:topic, or * for all.")]
-GroupOption = Annotated[str | None, typer.Option("--group", help="Consumer group, or * for all.")]
-TxnOption = Annotated[str | None, typer.Option("--transactional-id", help="Transactional id, or * for all.")]
+TopicOption = Annotated[
+    str | None,
+    typer.Option("--topic", help="Topic, /stream:topic, or * for all.", autocompletion=topic_names),
+]
+GroupOption = Annotated[
+    str | None, typer.Option("--group", help="Consumer group, or * for all.", autocompletion=group_names)
+]
+TxnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--transactional-id", help="Transactional id, or * for all.", autocompletion=transactional_ids
+    ),
+]
 ClusterOption = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
 Prefixed = Annotated[bool, typer.Option("--prefixed", help="All names that begin so.")]
 Deny = Annotated[bool, typer.Option("--deny", help="Rules that refuse, not allow.")]
@@ -59,13 +70,11 @@ def add(
     kind, name = _resource(topic, group, transactional_id, cluster, prefixed, needed=True)
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
     permission = Permission.DENY if deny else Permission.ALLOW
-    create_acls(
-        call.cluster,
-        [
-            Acl(kind, str(name), pattern, _principal(user), _code(Operation, each), permission, host or "*")
-            for each in operation
-        ],
-    )
+    rules = [
+        Acl(kind, str(name), pattern, _principal(user), _code(Operation, each), permission, host or "*")
+        for each in operation
+    ]
+    create_acls(call.cluster, rules)
 
 
 @command(app, "list")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any, Final
@@ -10,9 +12,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import oncestream
-from oncestream.errors import OncestreamError
+from oncestream.errors import BadArgument, OncestreamError, Unexpected
 
 USAGE_EXIT_CODE: Final = 2
+INTERRUPTED: Final = 130
+TRACE_VARIABLE: Final = "ONCESTREAM_TRACEBACK"
 
 # One module of this package per noun, imported when its noun is called and not before.
 NOUNS: Final = {
@@ -80,17 +84,31 @@ def _root(
 def run(commands: typer.Typer = app, arguments: Sequence[str] | None = None) -> int:
     """Runs the command that was typed; the exit code."""
     try:
+        _require_text(sys.argv[1:] if arguments is None else arguments)
         return commands(arguments, prog_name="oncestream", standalone_mode=False) or 0
-    except OncestreamError as error:
-        return tell_error(error)
     except typer.TyperException as error:
         return _usage(error)
     except typer.Abort:
-        return 1
+        return INTERRUPTED
+    except Exception as error:
+        return tell_error(error)
 
 
-def tell_error(error: OncestreamError) -> int:
-    """The exit code."""
+def _require_text(arguments: Sequence[str]) -> None:
+    """Bytes that are no UTF-8 come as halves of characters, which no name in Kafka can have."""
+    for each in arguments:
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            raise BadArgument(name=ascii(each), reason="it is no UTF-8 text") from None
+
+
+def tell_error(error: Exception) -> int:
+    """The exit code. What is no error of this package is a fault of it, and its traceback is for those who mend it."""
+    if not isinstance(error, OncestreamError):
+        if TRACE_VARIABLE in os.environ:
+            raise error
+        error = Unexpected(kind=type(error).__name__, reason=error, variable=TRACE_VARIABLE)
     _tell(error.cause_text, error.suggestion_text)
     return error.exit_code
 

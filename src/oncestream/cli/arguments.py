@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from oncestream.cli.command import topic_names
+from oncestream.cli.completion import topic_names
 from oncestream.client.admin import TopicState, describe_topics
 from oncestream.client.cluster import Cluster
 from oncestream.client.topic_partition import TopicPartition
@@ -15,6 +15,9 @@ from oncestream.errors import BadArgument, UnknownTopic
 from oncestream.streams.names import parse_topic
 
 TOPIC_HELP: Final = "A Kafka topic, or /path/of/stream:topic."
+
+PARTITION_MAX: Final = 2**31 - 1
+REPLICAS_MAX: Final = 2**15 - 1
 
 Topic = Annotated[str, typer.Argument(help=TOPIC_HELP, autocompletion=topic_names)]
 Topics = Annotated[list[str], typer.Argument(help=TOPIC_HELP, autocompletion=topic_names)]

@@ -40,6 +40,7 @@ def cluster_checks(call: Call) -> Iterator[Check]:
     settings = replace(call.settings, api_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms)
     cluster = Cluster(settings)
     try:
+        cluster.require_contact()
         cluster_id = cluster.cluster_id
         with cluster.connection_to(cluster.controller) as connection:
             yield Check("broker", State.OK, f"{settings.bootstrap_servers} answers, cluster {cluster_id}")

@@ -156,6 +156,9 @@ def _clock() -> Check:
 def _existing(folder: Path) -> Path:
     """The folder, or the nearest above it that exists."""
     at = folder.absolute()
-    while not at.is_dir() and at != at.parent:
-        at = at.parent
+    try:
+        while not at.is_dir() and at != at.parent:
+            at = at.parent
+    except OSError as error:
+        raise BadArgument(name=f"--data {folder}", reason=f"it cannot be used: {error.strerror}") from None
     return at

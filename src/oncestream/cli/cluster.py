@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oncestream.cli.profiles import load_profiles
 from oncestream.client.settings import BOOTSTRAP_DEFAULT, BOOTSTRAP_VARIABLE, ClientSettings
-from oncestream.errors import BadSetting
+from oncestream.errors import BadArgument
 
 if TYPE_CHECKING:
     from oncestream.messaging.settings import Access
@@ -34,9 +34,12 @@ def chosen_cluster(
     profile: str | None,
     command_config: Path | None,
     *,
-    timeout_ms: int = TIMEOUT_MS,
+    timeout_ms: int | None = TIMEOUT_MS,
 ) -> Chosen:
-    """A profile's login goes only to its own cluster, or where the profile was named together with an address."""
+    """A profile's login goes only to its own cluster, or where the profile was named together with an address.
+
+    timeout_ms: None leaves the client's own timeouts.
+    """
     own = read_properties(command_config) if command_config else {}
     address = bootstrap or own.pop("bootstrap.servers", None)
     settings: dict[str, str] = {}
@@ -47,7 +50,8 @@ def chosen_cluster(
             settings = load_profiles().settings_of(name)
             of_profile = settings.pop("bootstrap.servers", None)
             address = address or of_profile
-    timeouts = {"default.api.timeout.ms": str(timeout_ms), "request.timeout.ms": str(timeout_ms)}
+    names = ("default.api.timeout.ms", "request.timeout.ms") if timeout_ms is not None else ()
+    timeouts = dict.fromkeys(names, str(timeout_ms))
     return Chosen(address or BOOTSTRAP_DEFAULT, {**timeouts, **settings, **own})
 
 
@@ -56,17 +60,16 @@ def read_properties(path: Path) -> dict[str, str]:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSetting(
-            name="--command-config", origin=str(path), reason=f"cannot read it: {error}"
-        ) from None
+        raise BadArgument(name=f"--command-config {path}", reason=f"it cannot be read: {error}") from None
     found: dict[str, str] = {}
-    for line in text.replace("\\\r\n", "").replace("\\\n", "").splitlines():
+    for number, line in enumerate(text.replace("\\\r\n", "").replace("\\\n", "").splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped[0] in "#!":
             continue
         name, separator, value = stripped.partition("=")
         if not separator:
-            raise BadSetting(name=stripped, origin=str(path), reason="it is not name=value")
+            # The line is not repeated: it may be a password.
+            raise BadArgument(name=f"--command-config {path}", reason=f"line {number} is not name=value")
         found[name.strip()] = value.strip()
     return found
 

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from oncestream.cli.completion import profile_names
 from oncestream.cli.output import Output, OutputOption, Row, show, show_one
-from oncestream.errors import OncestreamError, Unexpected
+from oncestream.errors import BadArgument, OncestreamError
 
 if TYPE_CHECKING:
     from oncestream.cli.cluster import Chosen
     from oncestream.client.cluster import Cluster
 
-COMPLETION_TIMEOUT_MS: Final = 1_000
-TRACE_VARIABLE: Final = "ONCESTREAM_TRACEBACK"
 
 F = TypeVar("F", bound=Callable[..., None])
 
 Bootstrap = Annotated[
     str | None, typer.Option("--bootstrap", "-b", help="HOST:PORT of a broker.", show_default=False)
 ]
-Profile = Annotated[str | None, typer.Option("--profile", help="Profile made with `oncestream config set`.")]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", help="Profile made with `oncestream config set`.", autocompletion=profile_names
+    ),
+]
 CommandConfig = Annotated[
     Path | None, typer.Option("--command-config", help="Kafka client settings in a properties file.")
 ]
@@ -39,12 +43,19 @@ class Call:
         self.chosen = chosen
         self.settings = chosen.settings()
         self.output = output
+        self.exit_code = 0
 
     @functools.cached_property
     def cluster(self) -> Cluster:
         from oncestream.client.cluster import Cluster
 
-        return Cluster(self.settings)
+        cluster = Cluster(self.settings)
+        cluster.require_contact()
+        return cluster
+
+    def require_contact(self) -> None:
+        """Before what connects by itself, and would wait longer for a broker than a person does."""
+        _ = self.cluster
 
     def show(self, rows: Sequence[Row], columns: Sequence[str]) -> None:
         show(rows, self.output, columns)
@@ -55,6 +66,12 @@ class Call:
     def say(self, text: str) -> None:
         """For people, beside the answer."""
         typer.echo(text, err=True)
+
+    def skip(self, error: OncestreamError) -> None:
+        """Tells what is left out of the answer, and goes on; the exit code will say so too."""
+        from oncestream.cli.app import tell_error
+
+        self.exit_code = tell_error(error)
 
     def close(self) -> None:
         if "cluster" in self.__dict__:
@@ -92,17 +109,15 @@ def command(app: typer.Typer, name: str | None = None, *, form: Any = OutputOpti
         ) -> None:
             from oncestream.cli.cluster import chosen_cluster
 
+            for each, value in values.items():
+                require_finite(each, value)
             call = Call(chosen_cluster(bootstrap, profile, command_config), output)
             try:
                 function(call, **values)
-            except (OncestreamError, BrokenPipeError, typer.Exit, typer.Abort):
-                raise
-            except Exception as error:
-                if TRACE_VARIABLE in os.environ:
-                    raise
-                raise Unexpected(kind=type(error).__name__, reason=error, variable=TRACE_VARIABLE) from error
             finally:
                 call.close()
+            if call.exit_code:
+                raise typer.Exit(call.exit_code)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -112,17 +127,10 @@ def command(app: typer.Typer, name: str | None = None, *, form: Any = OutputOpti
     return register
 
 
-def topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """For shell completion: topics of the cluster that the line names so far; none where it does not answer."""
-    from oncestream.cli.cluster import chosen_cluster
-    from oncestream.client.cluster import Cluster
-
-    try:
-        options = (ctx.params.get(name) for name in ("bootstrap", "profile", "command_config"))
-        cluster = Cluster(chosen_cluster(*options, timeout_ms=COMPLETION_TIMEOUT_MS).settings())
-        return [name for name in cluster.topics_matching(".*") if name.startswith(incomplete)]
-    except OncestreamError:
-        return []
+def require_finite(name: str, value: object) -> None:
+    """`nan` and `inf` are numbers to Python, and within every range to typer."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadArgument(name=f"--{name.replace('_', '-')} {value}", reason="it is not a number")
 
 
 def _common(name: str, annotation: Any, default: object = None) -> inspect.Parameter:

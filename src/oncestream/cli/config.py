@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from oncestream.cli.command import noun
+from oncestream.cli.completion import profile_names
 from oncestream.cli.output import Output, OutputOption, show, show_one
 from oncestream.cli.profiles import BOOTSTRAP, SECRET_SOURCES, Profiles, load_profiles
 from oncestream.client.settings import ClientSettings
@@ -14,7 +15,7 @@ from oncestream.errors import BadProfile
 
 app = noun("Profiles: several clusters and how to reach them.")
 
-Name = Annotated[str, typer.Argument(help="The profile's name.")]
+Name = Annotated[str, typer.Argument(help="The profile's name.", autocompletion=profile_names)]
 
 
 @app.command("set")

@@ -14,6 +14,7 @@ import typer
 
 from oncestream.cli.arguments import Topics, existing_topics, partitions_of
 from oncestream.cli.command import Call, command
+from oncestream.cli.completion import group_names
 from oncestream.cli.output import Output
 from oncestream.cli.positions import Kind, Position, offsets_at, parse_position
 from oncestream.cli.receiving import Range, Receiver
@@ -36,7 +37,10 @@ def consume(
     topics: Topics,
     from_: Annotated[
         str | None,
-        typer.Option("--from", help="earliest, latest, committed, offset:N, time:T, or -N: the last N."),
+        typer.Option(
+            "--from",
+            help="earliest, latest, committed, offset:N, time:T, or -N: the last N records.",
+        ),
     ] = None,
     to: Annotated[
         str | None, typer.Option(help="end, offset:N or time:T; what lies there is left out.")
@@ -45,7 +49,10 @@ def consume(
     committed: Annotated[
         bool, typer.Option("--committed/--uncommitted", help="Only what transactions have committed, or all.")
     ] = True,
-    group: Annotated[str | None, typer.Option(help="Go on where this group is, and move its cursor.")] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Go on where this group is, and move its cursor.", autocompletion=group_names),
+    ] = None,
     partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this one; repeatable.")] = None,
     max_: Annotated[int | None, typer.Option("--max", min=1, help="Stop after so many records.")] = None,
     format_: Annotated[
@@ -65,7 +72,7 @@ def consume(
     starts = _starts(call.cluster, chosen, start, group, read_committed=committed)
     ends = _ends(call.cluster, chosen, end, follow=follow, read_committed=committed)
     ranges = {each: Range(starts[each], ends[each]) for each in chosen}
-    receiver = Receiver(call.settings, ranges, read_committed=committed)
+    receiver = Receiver(call.cluster, ranges, read_committed=committed, on_damage=call.skip)
     try:
         with _interrupts() as is_interrupted:
             _print(receiver, formatted, max_, call.cluster, group, is_interrupted)

@@ -7,23 +7,24 @@ from typing import Annotated, Any, Final
 import typer
 
 from oncestream.cli.arguments import TOPIC_HELP, existing_topics, partitions_of
-from oncestream.cli.command import Call, command, noun, topic_names
+from oncestream.cli.command import Call, command, noun
+from oncestream.cli.completion import group_names, topic_names
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
 from oncestream.cli.positions import Kind, offsets_at, parse_position
 from oncestream.client.groups import delete_groups, delete_offsets, describe_groups, list_groups
 from oncestream.client.lag import PartitionLag, group_lags
 from oncestream.client.offsets import Committed, commit_offsets, committed_offsets
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.errors import BadArgument
+from oncestream.errors import BadArgument, UnknownTopic
 from oncestream.streams.names import parse_topic
 
-COLUMNS: Final = ("group", "topic", "partition", "offset", "end", "records", "exact", "seconds")
+COLUMNS: Final = ("group", "topic", "partition", "offset", "end", "lag", "exact", "seconds")
 MOVES: Final = ("group", "topic", "partition", "before", "after")
 PLACES: Final = frozenset({Kind.EARLIEST, Kind.LATEST, Kind.OFFSET, Kind.TIME})
 
 app = noun("Cursors: how far the consumer groups are.")
 
-Group = Annotated[str, typer.Argument(help="The consumer group.")]
+Group = Annotated[str, typer.Argument(help="The consumer group.", autocompletion=group_names)]
 TopicOption = Annotated[
     list[str] | None,
     typer.Option("--topic", help=f"{TOPIC_HELP} Repeatable; default: all.", autocompletion=topic_names),
@@ -34,7 +35,9 @@ To = Annotated[str, typer.Option("--to", help="earliest, latest, offset:N or tim
 @command(app, "list")
 def list_(
     call: Call,
-    group: Annotated[str | None, typer.Argument(help="The consumer group; default: all.")] = None,
+    group: Annotated[
+        str | None, typer.Argument(help="The consumer group; default: all.", autocompletion=group_names)
+    ] = None,
     topic: TopicOption = None,
 ) -> None:
     """Cursors of groups, and their lag in committed records and in seconds."""
@@ -45,7 +48,7 @@ def list_(
     rows = [
         cursor_row(name, at, lag)
         for name in groups
-        for at, lag in group_lags(call.cluster, name).items()
+        for at, lag in group_lags(call.cluster, name, on_damage=call.skip).items()
         if not names or at.topic in names
     ]
     call.show(rows, COLUMNS)
@@ -57,6 +60,7 @@ def reset(
     group: Group,
     to: To,
     topic: TopicOption = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this one; default: all.")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -68,7 +72,14 @@ def reset(
         raise BadArgument(
             name="cursor reset", reason=f"group {group!r} has no cursor; name topics by --topic"
         )
-    places = offsets_at(call.cluster, partitions_of(existing_topics(call.cluster, names)), position)
+    chosen = [
+        each
+        for each in partitions_of(existing_topics(call.cluster, names))
+        if partition in (None, each.partition)
+    ]
+    if not chosen:
+        raise UnknownTopic(topic=f"{', '.join(names)} with a partition {partition}")
+    places = offsets_at(call.cluster, chosen, position)
     moves = [
         {
             "group": group,
@@ -111,7 +122,7 @@ def cursor_row(group: str, at: TopicPartition, lag: PartitionLag) -> dict[str, A
         "partition": at.partition,
         "offset": lag.committed,
         "end": lag.end,
-        "records": lag.records,
+        "lag": lag.records,
         "exact": lag.exact,
         "seconds": None if lag.seconds is None else round(lag.seconds, 1),
         "metadata": lag.metadata,

@@ -48,7 +48,6 @@ def read_options(arguments: Sequence[str]) -> dict[str, list[str]] | None:
 
 def _start(options: dict[str, list[str]]) -> int:
     from oncestream.cli.serving import start_broker
-    from oncestream.errors import OncestreamError
 
     def last(name: str) -> str | None:
         return options[name][-1] if name in options else None
@@ -63,7 +62,7 @@ def _start(options: dict[str, list[str]]) -> int:
             insecure="--insecure" in options,
             verbose="--verbose" in options or "-v" in options,
         )
-    except OncestreamError as error:
+    except Exception as error:
         from oncestream.cli.app import tell_error
 
         return tell_error(error)

@@ -27,8 +27,15 @@ def ask_password(file: Path | None) -> str:
     elif file is None and sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
-        password = sys.stdin.readline()
+        password = _typed()
     password = password.rstrip("\r\n")
     if not password:
         raise BadArgument(name="the password", reason="it is empty")
     return password
+
+
+def _typed() -> str:
+    try:
+        return sys.stdin.readline()
+    except UnicodeDecodeError:
+        raise BadArgument(name="the password", reason="it is no UTF-8 text") from None

@@ -1,115 +1,180 @@
-"""What a person sees of a running pipeline: a live table, or one line per batch where there is no terminal."""
+"""What a person, or a program, sees of a running pipeline: a live screen, a line per batch, JSON lines, or nothing."""
 
 from __future__ import annotations
 
+import json
 import sys
-import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from oncestream.errors import OncestreamError
+import typer
+
+from oncestream.cli.output import Output
+from oncestream.cli.pipeline_watch import PipelineWatch, Standing
+from oncestream.cli.sparkline import sparkline
+from oncestream.client.settings import ClientSettings
 
 if TYPE_CHECKING:
-    from rich.live import Live
     from rich.table import Table
 
     from oncestream.spark.batch import Outcome
 
-LAG_INTERVAL_S: Final = 1.0
-LAG_READ_BYTES_MAX: Final = 1024 * 1024  # the pipeline should have the broker to itself
-RATE_WINDOW_S: Final = 10.0
+SAMPLES_MAX: Final = 60  # of a sparkline
+SAMPLE_S: Final = 1.0
+REFRESHES_PER_S: Final = 4
+NUMBER_WIDTH: Final = 10
+
+
+class View(Protocol):
+    """How outcomes are shown."""
+
+    def show(self, outcome: Outcome) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class PipelineScreen:
-    """Takes outcomes of batches and shows them; asks for the lag in a thread of its own."""
+    """A context manager; `show` takes the outcome of every batch."""
 
-    def __init__(self, name: str, servers: str, settings: Mapping[str, str], *, quiet: bool) -> None:
-        self._name = name
-        self._servers = servers
-        self._settings = settings
-        self._quiet = quiet
-        self._live: Live | None = None
-        self._rows = self._dead = self._batches = 0
-        self._recent: list[tuple[float, int]] = []
-        self._last: Outcome | None = None
-        self._lag: int | None = None
-        self._stop = threading.Event()
-        self._asking = threading.Thread(target=self._ask_lag, name="lag", daemon=True)
+    def __init__(self, name: str, settings: ClientSettings, output: Output, *, quiet: bool) -> None:
+        self._view = _view(name, settings, output, quiet=quiet)
 
     def __enter__(self) -> Self:
-        if self._quiet:
-            return self
-        if sys.stdout.isatty():
-            from rich.live import Live
-
-            self._live = Live(self._table(), refresh_per_second=4)
-            self._live.start()
-            self._asking.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        if self._live is not None:
-            self._live.update(self._table())
-            self._live.stop()
+        self._view.close()
 
     def show(self, outcome: Outcome) -> None:
-        """After every batch."""
-        now = time.monotonic()
-        self._last = outcome
+        self._view.show(outcome)
+
+    def say(self, text: str) -> None:
+        self._view.say(text)
+
+
+def _view(name: str, settings: ClientSettings, output: Output, *, quiet: bool) -> View:
+    if quiet:
+        return _Silence()
+    if output is not Output.TABLE:
+        return _JsonLines()
+    return _Live(name, settings) if sys.stdout.isatty() else _Lines()
+
+
+class _Silence:
+    def show(self, outcome: Outcome) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _Lines(_Silence):
+    def show(self, outcome: Outcome) -> None:
+        typer.echo(outcome.line())
+
+    def say(self, text: str) -> None:
+        typer.echo(text)
+
+
+class _JsonLines(_Silence):
+    """An object per batch on standard output; what is for people alone goes to standard error."""
+
+    def show(self, outcome: Outcome) -> None:
+        typer.echo(json.dumps(outcome._asdict(), ensure_ascii=False))
+
+    def say(self, text: str) -> None:
+        typer.echo(text, err=True)
+
+
+class _Live:
+    """A screen that is drawn anew; rates are of whole seconds."""
+
+    def __init__(self, name: str, settings: ClientSettings) -> None:
+        from rich.live import Live
+
+        self._title = f"pipeline {name} on {settings.bootstrap_servers}"
+        self._begun = self._sampled = time.monotonic()
+        self._batches = self._rows = self._dead = 0
+        self._unsampled_rows = 0
+        self._standing = Standing()
+        self._rates, self._batch_ms, self._commit_ms, self._lags = (_samples() for _ in range(4))
+        self._last_dead: str | None = None
+        self._live = Live(get_renderable=self._table, refresh_per_second=REFRESHES_PER_S)
+        self._live.start()
+        self._watch = PipelineWatch(name, settings, self._stands)
+        self._watch.start()
+
+    def show(self, outcome: Outcome) -> None:
         self._batches += 1
         self._rows += outcome.rows
         self._dead += outcome.dead
-        self._recent = [(at, rows) for at, rows in self._recent if now - at < RATE_WINDOW_S]
-        self._recent.append((now, outcome.rows))
-        if self._live is not None:
-            self._live.update(self._table())
-        elif not self._quiet:
-            self.say(outcome.line())
+        self._unsampled_rows += outcome.rows
+        self._batch_ms.append(outcome.total_s * 1000)
+        self._commit_ms.append(outcome.commit_s * 1000)
 
     def say(self, text: str) -> None:
-        print(text, flush=True)  # noqa: T201
+        self._live.console.print(text, markup=False, highlight=False)
+
+    def close(self) -> None:
+        self._watch.stop()
+        self._live.refresh()
+        self._live.stop()
+
+    def _stands(self, standing: Standing) -> None:
+        self._standing = standing
+        if standing.lag is not None:
+            self._lags.append(standing.lag)
 
     def _table(self) -> Table:
         from rich.table import Table
 
-        table = Table(title=f"pipeline {self._name} on {self._servers}", title_justify="left")
-        for heading in ("batches", "rows", "rows/s", "dead letters", "lag", "last batch", "its transaction"):
-            table.add_column(heading, justify="right")
-        last = self._last
-        table.add_row(
-            f"{self._batches:,}",
-            f"{self._rows:,}",
-            f"{self._rate():,.0f}",
-            f"{self._dead:,}",
-            "?" if self._lag is None else f"{self._lag:,}",
-            "" if last is None else f"{last.total_s * 1000:.0f} ms",
-            "" if last is None else f"{last.commit_s * 1000:.0f} ms",
+        self._sample()
+        table = Table(
+            title=f"{self._title}, for {_span(time.monotonic() - self._begun)}",
+            title_justify="left",
+            show_header=False,
         )
+        table.add_column(style="bold")
+        table.add_column(justify="right", min_width=NUMBER_WIDTH)
+        table.add_column(no_wrap=True, min_width=SAMPLES_MAX)
+        table.add_row("rows", f"{self._rows:,}", f"in {self._batches:,} batches")
+        table.add_row("rows/s", _last(self._rates, ",.0f"), sparkline(self._rates, SAMPLES_MAX))
+        table.add_row("lag", _last(self._lags, ",.0f"), sparkline(self._lags, SAMPLES_MAX))
+        table.add_row("batch", _last(self._batch_ms, ",.0f", " ms"), sparkline(self._batch_ms, SAMPLES_MAX))
+        table.add_row(
+            "commit", _last(self._commit_ms, ",.0f", " ms"), sparkline(self._commit_ms, SAMPLES_MAX)
+        )
+        table.add_row("dead letters", f"{self._dead:,}", self._last_dead or "")
+        table.add_row("transaction", "", self._standing.transaction or "-")
         return table
 
-    def _rate(self) -> float:
-        if not self._recent:
-            return 0.0
-        elapsed = max(time.monotonic() - self._recent[0][0], 1.0)
-        return sum(rows for _, rows in self._recent) / elapsed
+    def _sample(self) -> None:
+        now = time.monotonic()
+        elapsed = now - self._sampled
+        if elapsed >= SAMPLE_S:
+            self._rates.append(self._unsampled_rows / elapsed)
+            self._sampled, self._unsampled_rows = now, 0
 
-    def _ask_lag(self) -> None:
-        from oncestream.client.cluster import Cluster
-        from oncestream.client.lag import group_lags, total_records
-        from oncestream.client.settings import ClientSettings
 
-        cluster = Cluster(ClientSettings.of(self._servers, self._settings))
-        while not self._stop.wait(LAG_INTERVAL_S):
-            try:
-                lags = group_lags(cluster, self._name, read_bytes_max=LAG_READ_BYTES_MAX)
-                self._lag = total_records(lags)
-            except OncestreamError:
-                self._lag = None
-            if self._live is not None:
-                self._live.update(self._table())
-        cluster.close()
+def _samples() -> deque[float]:
+    return deque(maxlen=SAMPLES_MAX)
+
+
+def _last(values: Iterable[float], form: str, unit: str = "") -> str:
+    *_, last = [None, *values]
+    return "-" if last is None else f"{last:{form}}{unit}"
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

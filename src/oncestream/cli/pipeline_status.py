@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from oncestream.cli.command import Call
+from oncestream.cli.completion import pipeline_names
 from oncestream.cli.cursor import cursor_row
 from oncestream.cli.positions import Kind, Position, offsets_at
 from oncestream.cli.receiving import Range, Receiver
@@ -17,12 +18,11 @@ from oncestream.client.admin import describe_topics
 from oncestream.client.groups import list_groups
 from oncestream.client.inspection import known_transactions
 from oncestream.client.lag import PartitionLag, group_lags
-from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import NoSuchPipeline
 
 PROGRESS_TOPIC: Final = "oncestream.progress"
-COLUMNS: Final = ("pipeline", "query", "batch", "records", "exact", "seconds", "transaction")
+COLUMNS: Final = ("pipeline", "query", "batch", "lag", "exact", "seconds", "transaction")
 
 
 @dataclass(slots=True)
@@ -48,7 +48,10 @@ def list_pipelines(call: Call) -> None:
 
 
 def status(
-    call: Call, name: Annotated[str | None, typer.Argument(help="The pipeline's name; default: all.")] = None
+    call: Call,
+    name: Annotated[
+        str | None, typer.Argument(help="The pipeline's name; default: all.", autocompletion=pipeline_names)
+    ] = None,
 ) -> None:
     """How far a pipeline is: its last batch, its lag in records and seconds, its transaction."""
     if name is None:
@@ -78,7 +81,7 @@ def _find(call: Call, names: Iterable[str]) -> dict[str, Found]:
     records = _progress_records(call)
     found = {}
     for name in wanted:
-        each = Found(group_lags(call.cluster, name), records.get(name))
+        each = Found(group_lags(call.cluster, name, on_damage=call.skip), records.get(name))
         if each.marker is not None:
             found[name] = each
     for name, record in records.items():
@@ -96,12 +99,12 @@ def _progress_records(call: Call) -> dict[str, Mapping[str, Any]]:
         return {}
     starts = offsets_at(call.cluster, places, Position(Kind.EARLIEST))
     ends = offsets_at(call.cluster, places, Position(Kind.LATEST))
-    return _newest(call.settings, {each: Range(starts[each], ends[each]) for each in places})
+    return _newest(call, {each: Range(starts[each], ends[each]) for each in places})
 
 
-def _newest(settings: ClientSettings, ranges: Mapping[TopicPartition, Range]) -> dict[str, Mapping[str, Any]]:
+def _newest(call: Call, ranges: Mapping[TopicPartition, Range]) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
-    receiver = Receiver(settings, ranges, read_committed=True)
+    receiver = Receiver(call.cluster, ranges, read_committed=True, on_damage=call.skip)
     try:
         for record in (each for records in receiver.batches() for each in records):
             key, content = _json(record.key), _json(record.value)
@@ -120,7 +123,7 @@ def _row(call: Call, name: str, found: Found) -> dict[str, Any]:
         "pipeline": name,
         "query": query,
         "batch": batch,
-        "records": sum(lag.records for lag in found.lags.values()) if found.lags else None,
+        "lag": sum(lag.records for lag in found.lags.values()) if found.lags else None,
         "exact": all(lag.exact for lag in found.lags.values()) if found.lags else None,
         "seconds": round(max(ages), 1) if ages else None,
         "transaction": None if transaction is None else transaction.state,

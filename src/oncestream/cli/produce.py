@@ -14,15 +14,17 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from oncestream.cli.arguments import TOPIC_HELP, pairs
-from oncestream.cli.command import Call, command, topic_names
+from oncestream.cli.arguments import PARTITION_MAX, TOPIC_HELP, pairs
+from oncestream.cli.command import Call, command
+from oncestream.cli.completion import topic_names
 from oncestream.cli.output import Output
 from oncestream.cli.produce_input import Message, Parse, line_parser, parse_json
 from oncestream.cli.progress import UNKNOWN, Advance, progress
 from oncestream.cli.sending import Sender
+from oncestream.cli.targets import Targets
 from oncestream.client.cluster import Cluster
 from oncestream.client.inspection import OPEN, known_transactions
-from oncestream.errors import BadArgument, BadInput
+from oncestream.errors import BadArgument, BadInput, NoAutoCreate, NoSuchStream
 from oncestream.streams.names import parse_topic
 
 WAIT_S_MAX: Final = 0.1
@@ -64,7 +66,12 @@ def produce(
     ] = None,
     key: Annotated[str | None, typer.Option(help="Key of every record that has none of its own.")] = None,
     header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE on every record; repeatable.")] = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="Write to this partition.")] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, max=PARTITION_MAX, help="Write to this partition.")
+    ] = None,
+    keep_partition: Annotated[
+        bool, typer.Option("--keep-partition", help="Write each JSON object to the partition that it names.")
+    ] = False,
     rate: Annotated[float | None, typer.Option(min=0.001, help="Records per second at most.")] = None,
     compression: Annotated[Compression, typer.Option(help="Of the batches.")] = Compression.NONE,
     acks: Annotated[Acks, typer.Option(help="Whom to wait for.")] = Acks.ALL,
@@ -82,13 +89,22 @@ def produce(
     """Write lines or JSON from standard input to a topic."""
     if acks is not Acks.ALL and transaction_size is not None:
         raise BadArgument(name=f"--acks {acks}", reason="transactions need --acks all")
+    if keep_partition and (partition is not None or not json):
+        reason = "each object names its own" if json else "it needs --json: a line names no partition"
+        raise BadArgument(name="--keep-partition", reason=reason)
     headers = tuple((name, value.encode()) for name, value in pairs("--header", header or []).items())
+    parse = _parser(topic, json, key_separator)
+    if topic is not None:
+        parse_topic(topic)  # a bad name is refused before a broker is asked
+    targets = Targets(call.cluster)  # a wrong address or password is told here, at once
     rules = _Rules(
-        _parser(topic, json, key_separator),
-        None if topic is None else parse_topic(topic),
+        parse,
+        targets,
+        None if topic is None else targets.kafka_name(topic),
         None if key is None else key.encode(),
         headers,
         partition,
+        keep_partition,
         skip_bad,
     )
     options = {
@@ -96,7 +112,6 @@ def produce(
         "acks": str(acks),
         "enable.idempotence": acks is Acks.ALL,
     }
-    call.cluster.metadata([])  # a wrong address or password is told here, at once
     sender = Sender(
         call.settings,
         options,
@@ -128,23 +143,35 @@ class _Rules:
     """How a line becomes a message."""
 
     parse: Parse
+    targets: Targets
     topic: str | None
     key: bytes | None
     headers: tuple[tuple[str, bytes], ...]
     partition: int | None
+    keep_partition: bool
     skip_bad: bool
 
     def message(self, line: bytes) -> Message:
+        """`consume` tells where a record was: another topic may have fewer partitions, so that is not kept unasked."""
         told = self.parse(line)
-        topic = self.topic or told.topic
-        if topic is None:
-            raise ValueError("it has no field 'topic'")
+        topic = self.topic or self._own_topic(told)
+        partition = told.partition if self.keep_partition else self.partition
+        if self.keep_partition and partition is not None:
+            self.targets.require_partition(topic, partition)
         return told._replace(
             topic=topic,
             key=self.key if told.key is None else told.key,
             headers=(*told.headers, *self.headers),
-            partition=self.partition if told.partition is None else told.partition,
+            partition=partition,
         )
+
+    def _own_topic(self, told: Message) -> str:
+        if told.topic is None:
+            raise ValueError("it has no field 'topic'")
+        try:
+            return self.targets.kafka_name(told.topic)
+        except (NoSuchStream, NoAutoCreate) as error:
+            raise ValueError(error.cause_text) from None
 
 
 def _send_all(

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from oncestream.cli.arguments import PARTITION_MAX
 from oncestream.errors import BadStreamName
 from oncestream.streams.names import parse_topic
 
@@ -18,12 +19,11 @@ Parse = Callable[[bytes], "Message"]
 FIELDS: Final = frozenset(
     {"topic", "key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp", "offset"}
 )
-PARTITION_MAX: Final = 2**31 - 1
 TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 class Message(NamedTuple):
-    """None: the command's options decide, or the client. The topic is known when it is sent."""
+    """None: the command's options decide, or the client. `topic` is as it was given until it is sent."""
 
     value: bytes | None
     key: bytes | None = None
@@ -110,9 +110,10 @@ def _topic(told: object) -> str | None:
     if not isinstance(told, str):
         raise ValueError("topic is not a text")
     try:
-        return parse_topic(told)
+        parse_topic(told)
     except BadStreamName as error:
         raise ValueError(error.cause_text) from None
+    return told
 
 
 def _number(told: dict[str, Any], name: str, largest: int) -> int | None:

@@ -40,7 +40,8 @@ def set_(
     values = {name: value for name, value in wanted.items() if value is not None}
     if not values:
         raise BadArgument(name="quota set", reason="neither --produce nor --consume is given")
-    alter_quotas(call.cluster, {_whose(user, client_id): values})
+    whose = _whose(user, client_id)
+    alter_quotas(call.cluster, {whose: values})
 
 
 @command(app, "list")

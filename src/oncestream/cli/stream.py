@@ -8,6 +8,7 @@ import typer
 
 from oncestream.cli import stream_assign, stream_cursor, stream_topic
 from oncestream.cli.command import Call, command, noun
+from oncestream.cli.completion import stream_paths
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
 from oncestream.cli.progress import progress
 from oncestream.cli.stream_path import Path, stream_of
@@ -78,7 +79,11 @@ def create(
     deletelag: DeleteLag = None,
     replicas: Replicas = None,
     copymetafrom: Annotated[
-        str | None, typer.Option(help="Path of a stream whose attributes it gets, but for those given.")
+        str | None,
+        typer.Option(
+            help="Path of a stream whose attributes it gets, but for those given.",
+            autocompletion=stream_paths,
+        ),
     ] = None,
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Take over topics of its name that are there.")
@@ -128,7 +133,10 @@ def info(call: Call, path: Path) -> None:
 
 @command(app, "list")
 def list_(
-    call: Call, prefix: Annotated[str, typer.Argument(help="Only at or below this path.")] = "/"
+    call: Call,
+    prefix: Annotated[
+        str, typer.Argument(help="Only at or below this path.", autocompletion=stream_paths)
+    ] = "/",
 ) -> None:
     """Streams that you may see."""
     if not prefix.startswith("/"):

@@ -8,16 +8,25 @@ from typing import Annotated, Any
 import typer
 
 from oncestream.cli.command import Call, command, noun
+from oncestream.cli.completion import group_names, topics_of_stream
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
 from oncestream.cli.cursor import COLUMNS, MOVES, PLACES, To, move_lines
 from oncestream.cli.positions import Kind, parse_position
 from oncestream.cli.stream_path import Path, stream_of
-from oncestream.streams.cursors import Cursor
+from oncestream.streams.cursors import Cursor, Which, cursors_of
 
 app = noun("What consumer groups have committed in the topics of a stream.")
 
-Group = Annotated[str | None, typer.Option("--consumergroup", help="The consumer group; default: all.")]
-Topic = Annotated[str | None, typer.Option("--topic", help="Name of the topic in its stream; default: all.")]
+Group = Annotated[
+    str | None,
+    typer.Option("--consumergroup", help="The consumer group; default: all.", autocompletion=group_names),
+]
+Topic = Annotated[
+    str | None,
+    typer.Option(
+        "--topic", help="Name of the topic in its stream; default: all.", autocompletion=topics_of_stream
+    ),
+]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="The partition; default: all.")]
 
 
@@ -26,7 +35,8 @@ def list_(
     call: Call, path: Path, consumergroup: Group = None, topic: Topic = None, partition: Partition = None
 ) -> None:
     """Cursors, and their lag in committed records and in seconds."""
-    found = stream_of(call, path).cursors(consumergroup, topic, partition)
+    which = Which(consumergroup, topic, partition)
+    found = cursors_of(call.cluster, stream_of(call, path).path, which, call.skip)
     call.show([_row(each) for each in found], COLUMNS)
 
 
@@ -56,7 +66,9 @@ def delete(
 def reset(
     call: Call,
     path: Path,
-    consumergroup: Annotated[str, typer.Option("--consumergroup", help="The consumer group.")],
+    consumergroup: Annotated[
+        str, typer.Option("--consumergroup", help="The consumer group.", autocompletion=group_names)
+    ],
     to: To,
     topic: Topic = None,
     partition: Partition = None,
@@ -72,7 +84,8 @@ def reset(
         place = datetime.fromtimestamp(position.value / 1000, UTC)
     stream = stream_of(call, path)
     moves = stream.reset_cursors(consumergroup, place, topic, partition, dry_run=True)
-    if may_go_on(move_lines([each._asdict() for each in moves]), dry_run=dry_run, yes=yes):
+    plan = move_lines([each._asdict() for each in moves])
+    if may_go_on(plan, dry_run=dry_run, yes=yes or not moves):
         moves = stream.reset_cursors(consumergroup, place, topic, partition)
     call.show([each._asdict() for each in moves], MOVES)
 

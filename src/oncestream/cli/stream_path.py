@@ -7,11 +7,19 @@ from typing import Annotated
 import typer
 
 from oncestream.cli.command import Call
+from oncestream.cli.completion import stream_paths, topics_of_stream
 from oncestream.streams.stream import Stream
 
-Path = Annotated[str, typer.Argument(help="Path of the stream, such as /apps/pump.")]
-TopicName = Annotated[str, typer.Argument(help="Name of the topic in its stream, such as warning.")]
+Path = Annotated[
+    str, typer.Argument(help="Path of the stream, such as /apps/pump.", autocompletion=stream_paths)
+]
+TopicName = Annotated[
+    str,
+    typer.Argument(help="Name of the topic in its stream, such as warning.", autocompletion=topics_of_stream),
+]
 
 
 def stream_of(call: Call, path: str) -> Stream:
-    return Stream(path, call.chosen.servers, call.chosen.options)
+    stream = Stream(path, call.chosen.servers, call.chosen.options)
+    call.require_contact()
+    return stream

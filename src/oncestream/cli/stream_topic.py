@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from oncestream.cli.arguments import PARTITION_MAX
 from oncestream.cli.command import Call, command, noun
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
 from oncestream.cli.stream_path import Path, TopicName, stream_of
@@ -21,7 +22,9 @@ def create(
     call: Call,
     path: Path,
     topic: TopicName,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Default: what the stream says.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, max=PARTITION_MAX, help="Default: what the stream says.")
+    ] = None,
 ) -> None:
     """Make a topic with the attributes of its stream."""
     stream_of(call, path).create_topic(topic, partitions)
@@ -32,7 +35,9 @@ def edit(
     call: Call,
     path: Path,
     topic: TopicName,
-    partitions: Annotated[int, typer.Option(min=1, help="New number of partitions; it only grows.")],
+    partitions: Annotated[
+        int, typer.Option(min=1, max=PARTITION_MAX, help="New number of partitions; it only grows.")
+    ],
 ) -> None:
     """Give a topic more partitions."""
     stream_of(call, path).edit_topic(topic, partitions)

@@ -6,9 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from oncestream.cli.arguments import Topic, Topics, existing_topics, pairs, partitions_of
+from oncestream.cli.arguments import (
+    PARTITION_MAX,
+    REPLICAS_MAX,
+    Topic,
+    Topics,
+    existing_topics,
+    pairs,
+    partitions_of,
+)
 from oncestream.cli.command import Call, command, noun
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
+from oncestream.cli.stream_path import stream_of
 from oncestream.client.admin import (
     BROKER_DEFAULT,
     NewTopic,
@@ -34,8 +43,12 @@ Configs = Annotated[
 def create(
     call: Call,
     topics: Topics,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Number of partitions.")] = None,
-    replicas: Annotated[int | None, typer.Option(min=1, help="Copies of each partition.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, max=PARTITION_MAX, help="Number of partitions.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, max=REPLICAS_MAX, help="Copies of each partition.")
+    ] = None,
     config: Configs = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="A topic that is there is fine.")
@@ -48,6 +61,8 @@ def create(
         NewTopic(parse_topic(name), partitions or BROKER_DEFAULT, replicas or BROKER_DEFAULT, configs)
         for name in topics
     ]
+    for path in sorted({name.partition(":")[0] for name in topics if name.startswith("/")}):
+        stream_of(call, path).info()  # NoSuchStream where there is none: no topic is made in its place
     create_topics(call.cluster, wanted, exist_ok=if_not_exists, validate_only=dry_run)
     if dry_run:
         may_go_on([f"create topic {each.name}" for each in wanted], dry_run=True, yes=False)
@@ -110,7 +125,7 @@ def alter(
     call: Call,
     topic: Topic,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="New number of partitions; it only grows.")
+        int | None, typer.Option(min=1, max=PARTITION_MAX, help="New number of partitions; it only grows.")
     ] = None,
     config: Configs = None,
     dry_run: DryRun = False,

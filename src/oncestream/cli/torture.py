@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from oncestream.cli.command import require_finite
 from oncestream.cli.torture_screen import TortureScreen
-from oncestream.errors import BadArgument, SparkMissing
+from oncestream.errors import BadArgument, DataFolderUnusable, SparkMissing
 
 if TYPE_CHECKING:
     from oncestream.verify.torture_cluster import Victim
@@ -54,6 +55,7 @@ def torture(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No screen.")] = False,
 ) -> None:
     """Torture the embedded broker, Apache Kafka or a cluster that is there; exit code 1 on any anomaly."""
+    require_finite("minutes", minutes)
     if kafka_nodes not in NODES:
         raise BadArgument(name=f"--kafka-nodes {kafka_nodes}", reason="it is 1 or 3")
     if bootstrap is not None and kafka_nodes:
@@ -62,12 +64,19 @@ def torture(
         raise SparkMissing(name="torture", package="pyspark")
     signal.signal(signal.SIGTERM, _interrupt)
     number = random.randrange(SEEDS) if seed is None else seed  # noqa: S311 - to be repeated
-    if data is not None:
-        data.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"oncestream-torture-{number}-", dir=data))
+    folder = _new_folder(data, number)
     victim = _victim(folder, bootstrap, kafka_nodes)
     if not _run(victim, folder, number, minutes, report, spark=not no_spark, quiet=quiet):
         raise typer.Exit(1)
+
+
+def _new_folder(data: Path | None, seed: int) -> Path:
+    try:
+        if data is not None:
+            data.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f"oncestream-torture-{seed}-", dir=data))
+    except OSError as error:
+        raise DataFolderUnusable(folder=data or tempfile.gettempdir(), reason=error.strerror) from None
 
 
 def _interrupt(*_: object) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from oncestream.cli.arguments import TOPIC_HELP, existing_topics
-from oncestream.cli.command import Call, command, noun, topic_names
+from oncestream.cli.command import Call, command, noun
+from oncestream.cli.completion import topic_names, transactional_ids
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
 from oncestream.client.inspection import (
     HANGING_AFTER_MS,
@@ -58,7 +59,10 @@ def list_(
 
 @command(app)
 def describe(
-    call: Call, transactional_id: Annotated[str, typer.Argument(help="The transactional id.")]
+    call: Call,
+    transactional_id: Annotated[
+        str, typer.Argument(help="The transactional id.", autocompletion=transactional_ids)
+    ],
 ) -> None:
     """One transaction: its partitions, those whose last stable offset it holds, and the groups that read there."""
     state = describe_transactions(call.cluster, [transactional_id])[0]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from oncestream.cli.command import Call, command, noun
+from oncestream.cli.completion import user_names
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
 from oncestream.cli.password import PasswordFile, ask_password
 from oncestream.client.users import ScramMechanism, delete_user, list_users, put_user
@@ -21,7 +22,7 @@ class Mechanism(StrEnum):
     SHA_512 = "SCRAM-SHA-512"
 
 
-Name = Annotated[str, typer.Argument(help="The user's name.")]
+Name = Annotated[str, typer.Argument(help="The user's name.", autocompletion=user_names)]
 MechanismOption = Annotated[Mechanism, typer.Option(help="How the user logs in.")]
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from oncestream.cli.arguments import existing_topics
-from oncestream.cli.command import Call, command, topic_names
+from oncestream.cli.command import Call, command
+from oncestream.cli.completion import pipeline_names, topic_names
 from oncestream.cli.output import Output
 from oncestream.cli.progress import progress
 from oncestream.errors import BadArgument
@@ -34,7 +35,10 @@ def verify(
         typer.Option("--input", help="Topic with inputs; repeatable.", autocompletion=topic_names),
     ] = None,
     pipeline: Annotated[
-        str | None, typer.Option(help="Inputs count below what this pipeline has committed.")
+        str | None,
+        typer.Option(
+            help="Inputs count below what this pipeline has committed.", autocompletion=pipeline_names
+        ),
     ] = None,
     key: Annotated[str, typer.Option(help=f"What identifies a record: {KEY_HELP}")] = "value",
     output_key: Annotated[
@@ -59,6 +63,7 @@ def verify(
             compare=compare,
             pipeline=pipeline,
             on_progress=advance,
+            on_damage=call.skip,
         )
     if call.output is Output.TABLE:
         typer.echo(report.text())

@@ -12,7 +12,14 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeVar
 
 from oncestream.client.connection import Connection
-from oncestream.client.failures import ConnectionLost, ErrorAnswer, has_moved, raise_if_error
+from oncestream.client.contact import CONTACT_S, first_contact
+from oncestream.client.failures import (
+    ConnectionLost,
+    ErrorAnswer,
+    all_lost,
+    has_moved,
+    raise_if_error,
+)
 from oncestream.client.retry import Retry, until_done
 from oncestream.client.settings import Address, ClientSettings
 from oncestream.client.topic_partition import TopicPartition
@@ -57,6 +64,10 @@ class Cluster:
         self._idle: dict[Address, list[Connection]] = {}
         self._features_epoch = -2
         self._transaction_version = 1
+
+    def require_contact(self, timeout_s: float = CONTACT_S) -> None:
+        """BrokerUnreachable where no broker answers so soon: later requests wait longer for one that was there."""
+        self.give_back(self._learn_features(first_contact(self.settings, timeout_s)))
 
     @property
     def cluster_id(self) -> str:
@@ -197,13 +208,7 @@ class Cluster:
             if connection.is_reusable:
                 return connection
             connection.close()
-        connection = Connection(address, self.settings)
-        if connection.features_epoch >= self._features_epoch:
-            self._features_epoch = connection.features_epoch
-            self._transaction_version = (
-                2 if connection.features.get(TRANSACTION_VERSION_FEATURE, 0) >= 2 else 1
-            )
-        return connection
+        return self._learn_features(Connection(address, self.settings))
 
     def give_back(self, connection: Connection) -> None:
         idle = self._idle.setdefault(connection.address, [])
@@ -240,8 +245,15 @@ class Cluster:
                     self.give_back(connection)
             except ConnectionLost as error:
                 lost.append(error)
-        reasons = "; ".join(dict.fromkeys(error.reason for error in lost))
-        raise ConnectionLost(self.settings.bootstrap_servers, reasons)
+        raise all_lost(self.settings.bootstrap_servers, lost)
+
+    def _learn_features(self, connection: Connection) -> Connection:
+        if connection.features_epoch >= self._features_epoch:
+            self._features_epoch = connection.features_epoch
+            self._transaction_version = (
+                2 if connection.features.get(TRANSACTION_VERSION_FEATURE, 0) >= 2 else 1
+            )
+        return connection
 
     def _candidates(self) -> list[Address]:
         connected = [address for address, idle in self._idle.items() if idle]

@@ -249,7 +249,7 @@ def _open(address: Address, settings: ClientSettings) -> socket.socket:
     try:
         sock = socket.create_connection(address, settings.connect_timeout_ms / 1000)
     except OSError as error:
-        raise ConnectionLost(address, error) from error
+        raise ConnectionLost(address, error.strerror or error) from error
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from oncestream.errors import (
@@ -13,6 +14,7 @@ from oncestream.errors import (
     ProducerFenced,
     RequestRefused,
     RequestTimedOut,
+    TopicExists,
     UnknownGroup,
     UnknownTopic,
     UnknownTransaction,
@@ -56,6 +58,34 @@ MOVED: Final = frozenset(
     }
 )
 
+# What a user can do about a refusal that no class of its own tells.
+ADVICE: Final = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: (
+        "choose another name, of letters, digits, '.', '_' and '-', at most 249 of them;"
+        " names that begin with __ are the broker's own"
+    ),
+    ErrorCode.INVALID_PARTITIONS: "give one partition or more; a topic can get more later, never fewer",
+    ErrorCode.INVALID_REPLICATION_FACTOR: (
+        "give at most as many copies as the cluster has brokers: the embedded broker is one"
+    ),
+    ErrorCode.INVALID_CONFIG: "correct that configuration: `oncestream topic describe --all` shows what there is",
+    ErrorCode.POLICY_VIOLATION: "the cluster does not allow that: choose what the message allows",
+    ErrorCode.MESSAGE_TOO_LARGE: "send smaller records, or raise the topic's max.message.bytes",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "send fewer records at once, or raise the topic's segment.bytes",
+    ErrorCode.INVALID_RECORD: "send what the topic takes: in one that is compacted every record has a key",
+    ErrorCode.INVALID_TIMESTAMP: "give records a time that the topic takes (message.timestamp.*.max.ms)",
+    ErrorCode.INVALID_GROUP_ID: "give the group another name, which is not empty",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "use another group: this one's members read in another way",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
+        "choose a shorter transaction timeout: the broker's transaction.max.timeout.ms is 15 minutes unless set"
+    ),
+    ErrorCode.UNSUPPORTED_VERSION: "use a broker that can do that: the embedded one, or a newer Apache Kafka",
+    ErrorCode.UNACCEPTABLE_CREDENTIAL: "choose another user name or password, neither of them empty",
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: "choose a mechanism that the broker has switched on",
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "choose another compression",
+}
+ADVICE_ELSE: Final = "change what this names and try again; the broker's own log may say more"
+
 _KNOWN: Final = frozenset(map(int, ErrorCode))
 
 
@@ -74,6 +104,11 @@ class ErrorAnswer(KafkaError):
         known = ErrorCode(code) if code in _KNOWN else ErrorCode.UNKNOWN_SERVER_ERROR
         super().__init__(known, f"{subject}: {message}" if message else str(subject))
         self.subject = str(subject)
+
+
+def all_lost(servers: str, lost: Iterable[ConnectionLost]) -> ConnectionLost:
+    """No server could be reached: the reasons, each once."""
+    return ConnectionLost(servers, "; ".join(dict.fromkeys(error.reason for error in lost)))
 
 
 def raise_if_error(code: int, subject: object, message: str | None = None) -> None:
@@ -108,7 +143,16 @@ def refusal(api: str, error: KafkaError) -> OncestreamError:
         return UnknownTransaction(transactional_id=subject)
     if code is ErrorCode.SECURITY_DISABLED:
         return NoAuthorizer(message=error.message)
-    return RequestRefused(api=api, code=code.name, message=error.message)
+    if code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        return TopicExists(topic=subject, code=code.name, message=error.message)
+    return RequestRefused(
+        api=api, code=code.name, message=error.message or "no reason was given", advice=advice(code)
+    )
+
+
+def advice(code: int) -> str:
+    """What to do about a code of Kafka."""
+    return ADVICE.get(ErrorCode(code), ADVICE_ELSE) if code in _KNOWN else ADVICE_ELSE
 
 
 def gave_up(api: str, error: KafkaError | ConnectionLost, timeout_s: float) -> OncestreamError:

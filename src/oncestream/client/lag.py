@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
 from oncestream.client.cluster import Cluster
-from oncestream.client.failures import raise_if_error, refusal
-from oncestream.client.fetching import fetch_request
-from oncestream.client.leaders import PartitionAnswer, ask_leaders
+from oncestream.client.damage import DAMAGE, OnDamage, check_count, damage_of
+from oncestream.client.failures import refusal
+from oncestream.client.fetching import fetch_answers, fetch_request
+from oncestream.client.leaders import ask_leaders
 from oncestream.client.offsets import EARLIEST, LATEST, Committed, committed_offsets, list_offsets
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import UnknownTopic
 from oncestream.records.batch import HEADER_SIZE, BatchHeader, parse_header
 from oncestream.records.records import records_of
 from oncestream.wire.api import ApiKey
-from oncestream.wire.error_codes import ErrorCode, KafkaError
+from oncestream.wire.error_codes import KafkaError
 from oncestream.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
@@ -30,8 +31,6 @@ READ_BYTES_MAX: Final = 16 * 1024 * 1024
 FETCH_BYTES_MIN: Final = 64 * 1024
 # How often a topic may be deleted under the hands of one call.
 DELETIONS_MAX: Final = 3
-# Who may see offsets but no records, or is overtaken by retention, gets the lag by offsets.
-_UNREADABLE: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OFFSET_OUT_OF_RANGE})
 
 
 class PartitionLag(NamedTuple):
@@ -51,23 +50,31 @@ class PartitionLag(NamedTuple):
 
 
 def group_lags(
-    cluster: Cluster, group: str, *, read_bytes_max: int = READ_BYTES_MAX
+    cluster: Cluster,
+    group: str,
+    *,
+    read_bytes_max: int = READ_BYTES_MAX,
+    on_damage: OnDamage | None = None,
 ) -> dict[TopicPartition, PartitionLag]:
     """Of each partition that the group has committed an offset of, and that still is there.
 
-    Offsets of a transaction that has not ended do not count yet.
+    Offsets of a transaction that has not ended do not count yet. Behind a damaged batch, of which `on_damage` is
+    told, the lag is counted by offsets, and so is not exact.
     """
     committed = committed_offsets(cluster, group, stable=False)
     for _ in range(DELETIONS_MAX):
         try:
-            return _lags(cluster, committed, read_bytes_max)
+            return _lags(cluster, committed, read_bytes_max, on_damage)
         except UnknownTopic:
             continue  # deleted since it was listed: the next list does not have it
-    return _lags(cluster, committed, read_bytes_max)
+    return _lags(cluster, committed, read_bytes_max, on_damage)
 
 
 def _lags(
-    cluster: Cluster, committed: Mapping[TopicPartition, Committed], read_bytes_max: int
+    cluster: Cluster,
+    committed: Mapping[TopicPartition, Committed],
+    read_bytes_max: int,
+    on_damage: OnDamage | None,
 ) -> dict[TopicPartition, PartitionLag]:
     there = {
         TopicPartition(str(topic.name), each.partition_index)
@@ -79,6 +86,9 @@ def _lags(
     starts = list_offsets(cluster, dict.fromkeys(wanted, EARLIEST))
     counts = {at: _Count(max(committed[at].offset, starts[at] or 0), ends[at] or 0) for at in wanted}
     _read(cluster, counts, read_bytes_max)
+    for at, count in counts.items():
+        if count.damage is not None and on_damage is not None:
+            on_damage(damage_of(at, *count.damage))
     now_ms = time.time() * 1000
     return {
         at: PartitionLag(
@@ -106,6 +116,7 @@ class _Count:
     end: int
     records: int = 0
     oldest_ms: int | None = None
+    damage: tuple[BatchHeader, str] | None = None  # a batch that cannot be read, and why
 
     @property
     def rest(self) -> int:
@@ -131,13 +142,22 @@ class _Count:
             if header.base_offset >= self.end:
                 self.position = self.end
             elif header.next_offset > self.position:
-                if aborted.hides(header):
-                    pass
-                elif self.oldest_ms is None or header.base_offset < self.position:
-                    self._take_first(header, batch)
-                else:
-                    self.records += header.count
+                if not aborted.hides(header):
+                    try:
+                        self._take_batch(header, batch)
+                    except KafkaError as error:
+                        if error.code not in DAMAGE:
+                            raise
+                        self.damage = header, error.message
+                        return
                 self.position = header.next_offset
+
+    def _take_batch(self, header: BatchHeader, batch: memoryview) -> None:
+        check_count(header)
+        if self.oldest_ms is None or header.base_offset < self.position:
+            self._take_first(header, batch)
+        else:
+            self.records += header.count
 
     def _take_first(self, header: BatchHeader, batch: memoryview) -> None:
         """The batch may begin before the committed offset, and compaction may have left gaps in it."""
@@ -174,7 +194,7 @@ def _read(cluster: Cluster, counts: Mapping[TopicPartition, _Count], bytes_max: 
         each_bytes = max(FETCH_BYTES_MIN, left_bytes // len(waiting))
         positions = {at: counts[at].position for at in waiting}
         build = partial(_request, size_bytes=each_bytes)
-        answers = ask_leaders(cluster, positions, build, FetchResponse, _answers)
+        answers = ask_leaders(cluster, positions, build, FetchResponse, fetch_answers)
         for at, data in answers.items():
             left_bytes -= len(data.records or b"")
             try:
@@ -182,8 +202,9 @@ def _read(cluster: Cluster, counts: Mapping[TopicPartition, _Count], bytes_max: 
             except KafkaError as error:
                 raise refusal(ApiKey.FETCH.name, error) from error
         # Those whose turn did not come, since an answer was full before, are the first next time.
+        waiting = [at for at in waiting if counts[at].damage is None]
         still = [at for at in waiting if counts[at].position == positions[at]]
-        if len(still) == len(waiting):
+        if len(still) == len(positions):
             return
         moved = [at for at in waiting if counts[at].position > positions[at]]
         waiting = [at for at in (*still, *moved) if counts[at].rest]
@@ -198,11 +219,3 @@ def _request(positions: Mapping[TopicPartition, int], size_bytes: int) -> FetchR
         wait_ms_max=0,
         read_committed=True,
     )
-
-
-def _answers(told: FetchResponse) -> Iterator[PartitionAnswer[PartitionData]]:
-    raise_if_error(told.error_code, "fetch")
-    for topic in told.responses:
-        for data in topic.partitions:
-            where = TopicPartition(topic.topic, data.partition_index)
-            yield PartitionAnswer(where, 0 if data.error_code in _UNREADABLE else data.error_code, data)

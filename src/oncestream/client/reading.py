@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from oncestream.client.cluster import Cluster
 from oncestream.client.connection import Connection, Sent
+from oncestream.client.damage import DAMAGE, first_damage
 from oncestream.client.failures import ConnectionLost, ErrorAnswer, has_moved, raise_if_error, refusal
 from oncestream.client.fetching import fetch_request
 from oncestream.client.leaders import by_leader
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import DataLost
-from oncestream.records.arrow_decode import decode_batches
+from oncestream.records.arrow_decode import Decoded, decode_batches
 from oncestream.records.batch import HEADER_SIZE, parse_header
 from oncestream.wire.api import ApiKey
 from oncestream.wire.error_codes import ErrorCode, KafkaError
@@ -41,7 +43,8 @@ def read_range(
 ) -> Iterator[pa.RecordBatch]:
     """Every visible record with start <= offset < end, in order. DataLost where the log no longer has them.
 
-    The next piece is fetched while the last one is decoded and used.
+    PartitionDamaged, after all that lies before it, where a batch cannot be read. The next piece is fetched while
+    the last one is decoded and used.
     """
     position = start
     fetcher = _Fetcher(cluster, partition, read_committed)
@@ -51,8 +54,9 @@ def read_range(
             following = _next_offset(data.records, position)
             if following < end:
                 fetcher.ask(following)
-            batch = _decode(data, position, end, read_committed, headers)
-            position = following
+            batch, position = _decode(partition, data, position, end, read_committed, headers)
+            if position != following:
+                fetcher.close()  # what was asked for lies behind a damaged batch
             if batch.num_rows:
                 yield batch
     finally:
@@ -83,8 +87,7 @@ def read_many(
                         cluster.forget_leaders([partition.topic])
                     positions[partition] = position
                     continue
-                batch = _decode(data, position, end, read_committed, headers)
-                following = _next_offset(data.records, position)
+                batch, following = _decode(partition, data, position, end, read_committed, headers)
                 moved_on = True
                 if following < end:
                     positions[partition] = following  # now the last one, so that all get their turn
@@ -199,22 +202,37 @@ def _check(partition: TopicPartition, position: int, data: PartitionData) -> Non
         raise ErrorAnswer(ErrorCode.OFFSET_NOT_AVAILABLE, partition, waits)
 
 
-def _decode(data: PartitionData, start: int, end: int, read_committed: bool, headers: bool) -> pa.RecordBatch:
+def _decode(
+    partition: TopicPartition,
+    data: PartitionData,
+    start: int,
+    end: int,
+    read_committed: bool,
+    headers: bool,
+) -> Decoded:
+    """Up to a damaged batch, if there is one; PartitionDamaged if that is the first."""
     aborted: Iterable[tuple[int, int]] = [
         (each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
     ]
     assert data.records is not None
+    decode = partial(
+        decode_batches,
+        start_offset=start,
+        end_offset=end,
+        aborted=aborted,
+        read_committed=read_committed,
+        headers=headers,
+    )
     try:
-        return decode_batches(
-            data.records,
-            start_offset=start,
-            end_offset=end,
-            aborted=aborted,
-            read_committed=read_committed,
-            headers=headers,
-        ).batch
+        return decode(data.records)
     except KafkaError as error:
-        raise refusal(_FETCH, error) from error
+        found = first_damage(partition, data.records) if error.code in DAMAGE else None
+        if found is None:
+            raise refusal(_FETCH, error) from error
+        position, damage = found
+        if not position:
+            raise damage from error
+        return decode(memoryview(data.records)[:position])
 
 
 def _next_offset(records: Buffer | None, position: int) -> int:

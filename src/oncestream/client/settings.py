@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from oncestream.errors import BadSetting
+from oncestream.errors import BadClientSetting
 
 log: Final = logging.getLogger(__name__)
 
@@ -65,13 +65,15 @@ class ClientSettings:
                 try:
                     values[key] = read(str(text))
                 except ValueError as error:
-                    raise BadSetting(name=name, origin=ORIGIN, reason=str(error)) from None
+                    raise BadClientSetting(name=name, origin=ORIGIN, reason=str(error)) from None
             elif name in _SPECIAL:
-                values |= _SPECIAL[name](str(text))
+                values |= _SPECIAL[name](name, str(text))
             elif _IGNORED.fullmatch(name):
                 ignored.append(name)
             else:
-                raise BadSetting(name=name, origin=ORIGIN, reason=f"there is no such setting{_nearest(name)}")
+                raise BadClientSetting(
+                    name=name, origin=ORIGIN, reason=f"there is no such setting{_nearest(name)}"
+                )
         if ignored:
             log.info("settings without meaning for this client are ignored: %s", ", ".join(sorted(ignored)))
         return ClientSettings(**values)
@@ -97,7 +99,7 @@ def servers_or_default(bootstrap_servers: str | None) -> str:
 def _addresses(text: str) -> tuple[Address, ...]:
     found = tuple(_address(part.strip()) for part in text.split(",") if part.strip())
     if not found:
-        raise BadSetting(name="bootstrap.servers", origin=ORIGIN, reason="it names no broker")
+        raise BadClientSetting(name="bootstrap.servers", origin=ORIGIN, reason="it names no broker")
     return found
 
 
@@ -106,8 +108,15 @@ def _address(text: str) -> Address:
         r"(?:\w+://)?(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]/\s]+))(?::(?P<port>\d{1,5}))?", text
     )
     if match is None or int(match["port"] or DEFAULT_PORT) > 65_535:
-        raise BadSetting(name="bootstrap.servers", origin=ORIGIN, reason=f"{text!r} is not HOST:PORT")
-    return Address(match["v6"] or match["host"], int(match["port"] or DEFAULT_PORT))
+        raise BadClientSetting(name="bootstrap.servers", origin=ORIGIN, reason=f"{text!r} is not HOST:PORT")
+    try:
+        host = str(match["v6"] or match["host"])
+        host.encode("idna")  # as Python's sockets do it, which raise no OSError where that fails
+    except UnicodeError as error:
+        raise BadClientSetting(
+            name="bootstrap.servers", origin=ORIGIN, reason=f"{host!r} is no name of a host"
+        ) from error
+    return Address(host, int(match["port"] or DEFAULT_PORT))
 
 
 def _whole(text: str) -> int:
@@ -125,24 +134,22 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     return read
 
 
-def _pem_only(text: str) -> dict[str, Any]:
+def _pem_only(name: str, text: str) -> dict[str, Any]:
     if text.upper() != "PEM":
-        raise BadSetting(
-            name="ssl.*.type", origin=ORIGIN, reason=f"only PEM files are understood, not {text}"
-        )
+        raise BadClientSetting(name=name, origin=ORIGIN, reason=f"only PEM files are understood, not {text}")
     return {}
 
 
-def _jaas(text: str) -> dict[str, Any]:
+def _jaas(name: str, text: str) -> dict[str, Any]:
     """User and password of Java's login line: `...LoginModule required username="u" password="p";`."""
     found = {
-        name: re.search(rf'\b{name}\s*=\s*"((?:[^"\\]|\\.)*)"', text) for name in ("username", "password")
+        part: re.search(rf'\b{part}\s*=\s*"((?:[^"\\]|\\.)*)"', text) for part in ("username", "password")
     }
     if not all(found.values()):
-        raise BadSetting(name="sasl.jaas.config", origin=ORIGIN, reason="it has no username and password")
+        raise BadClientSetting(name=name, origin=ORIGIN, reason="it has no username and password")
     return {
-        f"sasl_{name}": re.sub(r"\\(.)", r"\1", match[1])
-        for name, match in found.items()
+        f"sasl_{part}": re.sub(r"\\(.)", r"\1", match[1])
+        for part, match in found.items()
         if match is not None
     }
 
@@ -177,9 +184,9 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "fetch.max.wait.ms": ("fetch_wait_ms_max", _whole),
 }
 
-_SPECIAL: Final[Mapping[str, Callable[[str], dict[str, Any]]]] = {
+_SPECIAL: Final[Mapping[str, Callable[[str, str], dict[str, Any]]]] = {
     "sasl.jaas.config": _jaas,
-    "bootstrap.servers": lambda text: {"bootstrap": _addresses(text)},
+    "bootstrap.servers": lambda _, text: {"bootstrap": _addresses(text)},
     "ssl.truststore.type": _pem_only,
     "ssl.keystore.type": _pem_only,
 }

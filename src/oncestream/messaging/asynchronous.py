@@ -187,6 +187,14 @@ class AsyncConsumer(_InThread[Consumer]):
     async def resume(self, topic: str, partition: int) -> None:
         await self._worker.do(lambda consumer: consumer.resume(topic, partition))
 
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """As `Consumer.__exit__`: what an exception leaves behind is not finished."""
+        if error is None:
+            await self._worker.do(lambda consumer: consumer.finish())
+        await self.close()
+
     async def core(self) -> Consumer:
         """The consumer itself, at a moment when its thread does nothing with it."""
         self._core = await self._worker.do(lambda consumer: consumer)

@@ -12,9 +12,9 @@ import confluent_kafka
 from confluent_kafka import KafkaException
 
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.errors import BadSetting, ClientMisused, OncestreamError, RebalancedMeanwhile
+from oncestream.errors import BadParameter, ClientMisused, OncestreamError, RebalancedMeanwhile
 from oncestream.messaging.assignment import Reading, kafka_offsets
-from oncestream.messaging.options import ConsumerNames, ConsumerOptions
+from oncestream.messaging.options import ConsumerNames, ConsumerOptions, options_of
 from oncestream.messaging.reader import STEP_S, Reader
 from oncestream.messaging.record import Record
 from oncestream.messaging.settings import Access
@@ -35,7 +35,7 @@ class Consumer:
         for record in consumer:
             ...
 
-    `ConsumerOptions` lists the parameters. For one thread.
+    `help(oncestream.ConsumerOptions)` lists the parameters. For one thread.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Consumer:
         **options: Unpack[ConsumerNames],
     ) -> None:
         self.group = group
-        self._options = ConsumerOptions(**options)
+        self._options = options_of(ConsumerOptions, options)
         self._access = Access.of(bootstrap_servers, self._options.settings)
         self._faults = self._access.faults()
         given = [topics] if isinstance(topics, str) else list(topics)
         if not given:
-            raise BadSetting(name="topics", origin="the parameters", reason="it names none")
+            raise BadParameter(name="topics", reason="it names none")
         config = self._options.config(group)
         if any(text.startswith("^") or text.endswith(":*") for text in given):
             config["topic.metadata.refresh.interval.ms"] = REGEX_REFRESH_MS  # to see topics that are new
@@ -176,7 +176,10 @@ class Consumer:
         self._held.committed(offsets)
 
     def close(self) -> None:
-        """Leaves the group. With commit="auto" what is finished is committed: not the last that was handed out."""
+        """Leaves the group. With commit="auto" what is finished is committed.
+
+        Whether the program is through with what it was handed out last only `with` knows, or `finish()` tells.
+        """
         if self._is_closed:
             return
         if self.commits_itself:
@@ -191,6 +194,9 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Left by `break`, `return` or at its end, the block is through with its records; by an exception it is not."""
+        if error is None:
+            self.finish()
         self.close()
 
     def __repr__(self) -> str:

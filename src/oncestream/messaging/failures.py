@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import confluent_kafka
 from confluent_kafka import KafkaException
 
+from oncestream.client.failures import advice
 from oncestream.errors import (
     AuthenticationFailed,
     BrokerUnreachable,
@@ -60,7 +61,15 @@ FOLLOWS_FATAL: Final = frozenset({KafkaError._FATAL, KafkaError._PURGE_QUEUE, Ka
 FATAL_TOLD_S: Final = 5.0
 # confluent-kafka waits longer in pieces, and between two of them it loses the exception of a fatal error.
 WAIT_S_MAX: Final = 0.15
-LATE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT})
+LATE: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._WAIT_COORD,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+OUTAGE_S: Final = 60.0  # a broker that was not missed for so long is missed anew
 
 
 class Faults:
@@ -69,6 +78,7 @@ class Faults:
     def __init__(self, servers: str, mechanism: str) -> None:
         self._servers, self._mechanism = servers, mechanism
         self._fatal: Any = None
+        self._missed_at: float | None = None
         self._login: OncestreamError | None = None
 
     def notice(self, error: Any) -> None:
@@ -77,8 +87,17 @@ class Faults:
             self._fatal = error
         elif error.code() in NO_LOGIN:
             self._login = self.of(error, "login", self._servers)
+        elif error.code() in AWAY:
+            self._tell_outage(error)
         else:
-            log.debug("%s: %s", self._servers, error.str())  # librdkafka has logged it, and goes on by itself
+            log.debug("%s: %s", self._servers, error.str())  # librdkafka goes on by itself
+
+    def _tell_outage(self, error: Any) -> None:
+        """Once, however often librdkafka tries in vain to connect."""
+        now = time.monotonic()
+        if self._missed_at is None or now - self._missed_at > OUTAGE_S:
+            log.warning("%s does not answer, and is tried again and again: %s", self._servers, error.str())
+        self._missed_at = now
 
     def raise_login(self) -> None:
         """A login that was refused is tried again by librdkafka for good; the user must know."""
@@ -147,7 +166,7 @@ class Faults:
             if self._login is not None:
                 return self._login
             return RequestTimedOut(api=action, timeout_s=round(timeout_s, 1), reason=error.str())
-        return RequestRefused(api=action, code=error.name(), message=error.str())
+        return RequestRefused(api=action, code=error.name(), message=error.str(), advice=advice(code))
 
     @contextmanager
     def translated(self, action: str, subject: str, timeout_s: float = 0) -> Iterator[None]:

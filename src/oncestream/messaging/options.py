@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar
 
-from oncestream.errors import BadSetting
+from oncestream.errors import BadParameter
 from oncestream.messaging.serializers import Deserializer, Serializer, to_bytes
 from oncestream.messaging.settings import ONE_IN_FLIGHT
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 # (key, value, number of partitions) -> partition
 Partitioner = Callable[[bytes | None, bytes | None, int], int]
 OnRebalance = Callable[["Consumer", "list[TopicPartition]"], None]
+
+Options = TypeVar("Options", "ProducerOptions", "ConsumerOptions")
 
 BUFFER_BYTES_MAX: Final = 32 * 1024 * 1024
 FLUSH_MS: Final = 5
@@ -172,10 +175,20 @@ class ConsumerOptions:
         }
 
 
+def options_of(kind: type[Options], given: Mapping[str, Any]) -> Options:
+    """The options of these parameters; BadParameter where there is none of a name."""
+    known = [each.name for each in fields(kind)]
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            raise _bad(name, f"there is no such parameter{f' (did you mean {close[0]}?)' if close else ''}")
+    return kind(**given)
+
+
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise _bad(name, f"{value!r} is none of {', '.join(allowed)}")
 
 
-def _bad(name: str, reason: str) -> BadSetting:
-    return BadSetting(name=name, origin="the parameters", reason=reason)
+def _bad(name: str, reason: str) -> BadParameter:
+    return BadParameter(name=name, reason=reason)

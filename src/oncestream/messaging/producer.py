@@ -24,7 +24,7 @@ from oncestream.errors import (
 )
 from oncestream.messaging.failures import FOLLOWS_FATAL
 from oncestream.messaging.numbering import Numbering
-from oncestream.messaging.options import ProducerNames, ProducerOptions
+from oncestream.messaging.options import ProducerNames, ProducerOptions, options_of
 from oncestream.messaging.record import Delivery, Headers, header_list
 from oncestream.messaging.serializers import Serializer
 from oncestream.messaging.settings import Access
@@ -46,14 +46,14 @@ log: Final = logging.getLogger(__name__)
 
 
 class Producer:
-    """Sends records; `ProducerOptions` lists the parameters. For one thread.
+    """Sends records; `help(oncestream.ProducerOptions)` lists the parameters. For one thread.
 
     with Producer("localhost:9092") as producer:
         producer.send("/apps/pump:warning", {"celsius": 81}, key="pump-7")
     """
 
     def __init__(self, bootstrap_servers: str | None = None, **options: Unpack[ProducerNames]) -> None:
-        self._options = ProducerOptions(**options)
+        self._options = options_of(ProducerOptions, options)
         self._access = Access.of(bootstrap_servers, self._options.settings)
         self._faults = self._access.faults()
         self._client: Any = self._access.build(confluent_kafka.Producer, self._faults, self._options.config())

@@ -12,13 +12,16 @@ from confluent_kafka import KafkaException
 
 from oncestream.client.cluster import Cluster
 from oncestream.client.settings import ClientSettings, servers_or_default
-from oncestream.errors import BadSetting
+from oncestream.errors import BadClientSetting
 from oncestream.messaging.failures import Faults
 
 T = TypeVar("T")
 
 ORIGIN: Final = "settings="
+# librdkafka repeats a line with every try to connect: its lines go to the log of a program that keeps one, and to
+# nobody's terminal. `Faults` tells that the broker is away, once.
 LOG: Final = logging.getLogger("oncestream.librdkafka")
+LOG.addHandler(logging.NullHandler())
 
 # What a parameter says is not said a second time in `settings`.
 PARAMETERS: Final = {
@@ -65,7 +68,7 @@ class Access:
     def of(bootstrap_servers: str | None, settings: Mapping[str, Any]) -> Access:
         for name in settings:
             if name in PARAMETERS:
-                raise BadSetting(
+                raise BadClientSetting(
                     name=name, origin=ORIGIN, reason=f"the parameter {PARAMETERS[name]} says that"
                 )
         return Access(servers_or_default(bootstrap_servers), settings)
@@ -96,7 +99,7 @@ class Access:
         except KafkaException as error:
             reason = self._without_secrets(error.args[0].str())
             named = re.search(r'property:? "([^"]+)"', reason)
-            raise BadSetting(
+            raise BadClientSetting(
                 name=named[1] if named else "of librdkafka", origin=ORIGIN, reason=reason
             ) from None
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from oncestream.records.arrow_varints import Bytes, Ints
 from oncestream.records.compression import Buffer
+from oncestream.records.framing import RECORD_BYTES_MIN
 
-RECORD_BYTES_MIN: Final = 7
 LENGTH_BYTES_MAX: Final = 5
 RUN_MIN: Final = 32  # shorter runs are found faster one by one
 WALK_START: Final = 64

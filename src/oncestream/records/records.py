@@ -23,6 +23,7 @@ from oncestream.records.compression import Buffer, Codec, compress, decompress
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
 VARINT_BYTES_MAX: Final = 10
+_BYTES_THAT_ARE_NO_TEXT: Final = "surrogateescape"  # names of headers that Kafka takes too: kept as they are
 
 
 class Header(NamedTuple):
@@ -162,7 +163,7 @@ def _read_record(data: bytes, start: int, header: BatchHeader) -> tuple[Record, 
         if name is None:
             raise ValueError("header without a key")
         content, position = _read_bytes(data, position, end)
-        headers.append(Header(name.decode(), content))
+        headers.append(Header(name.decode(errors=_BYTES_THAT_ARE_NO_TEXT), content))
     if position != end:
         raise ValueError(f"length {length} is not its content's")
     timestamp = header.max_timestamp if header.log_append_time else header.base_timestamp + timestamp_delta
@@ -177,7 +178,7 @@ def _write_record(out: bytearray, record: Record, base_offset: int, base_timesta
     _write_bytes(body, record.value)
     _write_varint(body, len(record.headers))
     for name, value in record.headers:
-        _write_bytes(body, name.encode())
+        _write_bytes(body, name.encode(errors=_BYTES_THAT_ARE_NO_TEXT))
         _write_bytes(body, value)
     _write_varint(out, len(body))
     out += body

@@ -25,6 +25,11 @@ class Disk:
         """An empty file, unless there is one."""
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
+    def ignores_case(self, file: Path) -> bool:
+        """Whether `file`, which is there, is found by its name in the other case too."""
+        other = file.with_name(file.name.swapcase())
+        return other.exists() and other.samefile(file)
+
     def make_folder(self, path: Path) -> None:
         path.mkdir()
 

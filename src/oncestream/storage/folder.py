@@ -67,6 +67,7 @@ class DataFolder:
         boot_id: Callable[[], bytes | None],
     ) -> None:
         self.path = path
+        self.ignores_case = disk.ignores_case(path / LOCK)
         self.logs: dict[Partition, Log] = {}
         self.room = Room(path, clock_ms)
         self.reserve = Reserve(path, disk)

@@ -6,10 +6,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from oncestream.records.batch import BatchHeader
-from oncestream.records.records import records_of
+from oncestream.records.records import Record, records_of
 from oncestream.storage.files import FileSlice
 from oncestream.storage.index import AbortedTransaction, TimestampOffset
 from oncestream.storage.segment import Segment
+from oncestream.wire.error_codes import KafkaError
 
 
 def segment_number(segments: Sequence[Segment], offset: int) -> int:
@@ -84,7 +85,7 @@ def first_at_or_after(
         for position, header in segment.headers(position):  # noqa: B020 the loop goes on from there
             if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
                 continue
-            for record in records_of(segment.batch_at(position, header.size_bytes), header):
+            for record in _records(segment.batch_at(position, header.size_bytes), header):
                 if record.timestamp >= timestamp_ms and record.offset >= start_offset:
                     if record.offset >= upper_offset:
                         return None
@@ -100,10 +101,18 @@ def largest_timestamp(segments: Sequence[Segment]) -> TimestampOffset | None:
         return None
     for position, header in newest.headers(newest.index_position(last_offset)):
         if header.max_timestamp == timestamp:
-            for record in records_of(newest.batch_at(position, header.size_bytes), header):
+            for record in _records(newest.batch_at(position, header.size_bytes), header):
                 if record.timestamp == timestamp:
                     return TimestampOffset(timestamp, record.offset, header.leader_epoch)
     return None
+
+
+def _records(batch: memoryview, header: BatchHeader) -> list[Record]:
+    """A damaged batch, as older brokers took it, counts as one record: who reads from there on is told."""
+    try:
+        return list(records_of(batch, header))
+    except KafkaError:
+        return [Record(header.base_offset, header.max_timestamp, None, None)]
 
 
 def aborted(segments: Sequence[Segment], first_offset: int, upper_offset: int) -> list[AbortedTransaction]:

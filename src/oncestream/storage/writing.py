@@ -77,10 +77,10 @@ class LogWriter(LogReader):
         header = check_batch(batch)
         now_ms = self._place.clock_ms()
         append_time_ms = -1
-        if not internal:
-            check_client_batch(header)
         if batch.readonly:
             batch = memoryview(bytearray(batch))
+        if not internal:
+            header = check_client_batch(batch, header, config)
         if self._opens_batches or header.attributes & LOG_APPEND_TIME:
             batch = prepare(batch, header, config, now_ms)
             header = parse_header(batch)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from oncestream.client.cluster import Cluster
+from oncestream.client.damage import OnDamage
 from oncestream.client.groups import (
     CLASSIC,
     CONSUMER,
@@ -26,7 +27,7 @@ from oncestream.client.offsets import (
     list_offsets,
 )
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.errors import BadCursor, UnknownGroup
+from oncestream.errors import BadCursor, UnknownGroup, UnknownTopic
 from oncestream.streams.names import StreamPath
 from oncestream.streams.topics import kafka_topics_of
 
@@ -34,14 +35,14 @@ ENDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class Cursor(NamedTuple):
-    """Lag is told up to `end`, the last stable offset: see `PartitionLag`."""
+    """`lag` counts records up to `end`, the last stable offset: see `PartitionLag`."""
 
     group: str
     topic: str
     partition: int
     offset: int
     end: int
-    records: int
+    lag: int
     exact: bool
     seconds: float | None
     metadata: str
@@ -78,8 +79,10 @@ class Which(NamedTuple):
         return name is not None and self.topic in (None, name) and self.partition in (None, at.partition)
 
 
-def cursors_of(cluster: Cluster, path: StreamPath, which: Which) -> list[Cursor]:
-    """Sorted by group, topic and partition."""
+def cursors_of(
+    cluster: Cluster, path: StreamPath, which: Which, on_damage: OnDamage | None = None
+) -> list[Cursor]:
+    """Sorted by group, topic and partition. `on_damage`: see `group_lags`."""
     found: list[Cursor] = []
     for group in _groups(cluster, which):
         if not any(which.covers(path, at) for at in committed_offsets(cluster, group, stable=False)):
@@ -96,7 +99,7 @@ def cursors_of(cluster: Cluster, path: StreamPath, which: Which) -> list[Cursor]
                 lag.seconds,
                 lag.metadata,
             )
-            for at, lag in group_lags(cluster, group).items()
+            for at, lag in group_lags(cluster, group, on_damage=on_damage).items()
             if which.covers(path, at)
         ]
     return sorted(found)
@@ -117,18 +120,18 @@ def planned_moves(
 ) -> list[CursorMove]:
     """Where a reset would put the cursors of a group.
 
-    Where no topic is named, of the topics that it has cursors in.
+    Where no topic is named, of the topics that it has cursors in; of all, where it has none.
     """
     committed = committed_offsets(cluster, group)
-    topics = {at.topic for at in committed}
+    topics = {at.topic for at in committed if path.topic_name(at.topic) is not None}
     where = [
         at
         for topic, count in kafka_topics_of(cluster, path).items()
         for at in (TopicPartition(topic, number) for number in range(count))
-        if which.covers(path, at) and (which.topic is not None or topic in topics)
+        if which.covers(path, at) and (which.topic is not None or not topics or topic in topics)
     ]
-    if not where:
-        raise UnknownGroup(group=f"{group} (no cursor in {path})")
+    if not where and (which.topic, which.partition) != (None, None):
+        raise UnknownTopic(topic=f"{path}:{which.topic or '*'}, partition {which.partition or 'any'}")
     places = _places(cluster, where, to)
     return [
         CursorMove(

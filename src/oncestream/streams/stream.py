@@ -172,10 +172,13 @@ class Stream:
     ) -> list[CursorMove]:
         """Sets the cursors of a group without live members to `earliest`, `latest`, an offset or a time.
 
-        Without a topic: in all topics where it has cursors. Answers every move; a dry run only that.
+        Without a topic: in all topics where it has cursors; in all of the stream, where it has none.
+        Answers every move; a dry run only that.
         """
         which = Which(group, topic, partition)
         moves = cursors.planned_moves(self._cluster, self.path, group, to, which)
+        if not moves:
+            self.info()  # there is such a stream, or NoSuchStream says that there is none
         if not dry_run:
             cursors.move_cursors(self._cluster, self.path, moves)
         return moves

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from oncestream.client.cluster import Cluster
+from oncestream.client.damage import OnDamage
 from oncestream.client.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
 from oncestream.client.reading import read_range
 from oncestream.client.settings import ClientSettings
 from oncestream.client.topic_partition import TopicPartition
-from oncestream.errors import AuditImpossible
+from oncestream.errors import AuditImpossible, PartitionDamaged
 from oncestream.spark import progress
 from oncestream.verify.audit_compare import Comparison, Expected, Role
 from oncestream.verify.audit_report import AuditReport, Problem
@@ -42,13 +43,15 @@ def audit_topics(
     starts: Mapping[TopicPartition, int] | None = None,
     folder: Path | None = None,
     on_progress: ReportProgress | None = None,
+    on_damage: OnDamage | None = None,
 ) -> AuditReport:
     """Compares committed records by a key that both sides have (`output_key`: where the outputs have it elsewhere).
 
     `compare`: what must be equal in an input and its output, such as `value`. `pipeline`: inputs count below its
     committed offsets only; without `input_topics` those it has committed. `starts`: inputs count from there on.
     `folder`: where temporary files may be. `on_progress(done, total)` counts offsets. With no inputs that could be
-    read (a pipeline of files), only duplicates are told.
+    read (a pipeline of files), only duplicates are told. `on_damage` is told of each damaged partition, of which
+    nothing from there on is compared; without it the first one ends the audit.
     """
     cluster = Cluster(settings)
     try:
@@ -56,7 +59,7 @@ def audit_topics(
         content = None if compare is None else key_of(compare)
         scope = _scope(cluster, list(input_topics), list(output_topics), pipeline, starts or {})
         with tempfile.TemporaryDirectory(prefix="oncestream-audit-", dir=folder) as work:
-            audit = _Audit(cluster, scope, inputs, outputs, content, Path(work), on_progress)
+            audit = _Audit(cluster, scope, inputs, outputs, content, Path(work), on_progress, on_damage)
             return audit.run(expected)
     finally:
         cluster.close()
@@ -160,6 +163,7 @@ class _Audit:
         content: Key | None,
         work: Path,
         on_progress: ReportProgress | None,
+        on_damage: OnDamage | None,
     ) -> None:
         self._cluster = cluster
         self._scope = scope
@@ -169,13 +173,17 @@ class _Audit:
         self._buckets = Buckets(work, scope.total)
         self._places = list(scope.ranges)
         self._on_progress = on_progress
+        self._on_damage = on_damage
         self._without_key: dict[bool, int] = {True: 0, False: 0}
         self._keyless: list[Problem] = []
         self._done = 0
 
     def run(self, expected: Expected) -> AuditReport:
         for place, at in enumerate(self._places):
-            self._read(place, at)
+            try:
+                self._read(place, at)
+            except PartitionDamaged as damage:
+                self._leave_out(at, damage)
         if not self._scope.inputs:
             expected = Expected.DISTINCT
         comparison = Comparison(expected, self._places, compare=self._content is not None)
@@ -215,6 +223,15 @@ class _Audit:
             self._buckets.add(rows_of(known, contents, offsets, place, self._roles(at, offsets)))
             self._tell_progress(before + rows.column("offset")[-1].as_py() + 1 - start)
         self._tell_progress(before + end - start)
+
+    def _leave_out(self, at: TopicPartition, damage: PartitionDamaged) -> None:
+        if self._on_damage is None:
+            raise damage
+        self._on_damage(damage)
+        offset, what = damage.facts["offset"], "extra" if at in self._scope.inputs else "missing"
+        self._scope.notes.append(
+            f"{at} is read up to offset {offset}: what lies behind may be told as {what}"
+        )
 
     def _roles(self, at: TopicPartition, offsets: np.ndarray) -> np.ndarray | int:
         if at not in self._scope.inputs:

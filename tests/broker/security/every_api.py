@@ -21,7 +21,7 @@ GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 TRANSACTIONAL_ID: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 REFUSALS: Final = frozenset({TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID})
-TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
+TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE, GROUP_RESOURCE = 2, 4, 8, 32
 NOT_TOLD: Final = -(2**31)
 
 Body = dict[str, Any]
@@ -121,8 +121,9 @@ def _fetch(n: Names, *, by_id: bool = False) -> Body:
 
 
 def _config(kind: int, name: str, *, incremental: bool) -> Body:
-    change = {"name": "retention.ms", "value": "100000"}
-    configs = [change | ({"config_operation": 0} if incremental else {})] if kind == TOPIC_RESOURCE else []
+    names = {TOPIC_RESOURCE: "retention.ms", BROKER_RESOURCE: "log.index.interval.bytes"}
+    change = {"name": names.get(kind), "value": "100000"}
+    configs = [change | ({"config_operation": 0} if incremental else {})] if kind in names else []
     return {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}]}
 
 
@@ -553,6 +554,20 @@ CASES: Final = (
         1,
         CLUSTER,
         lambda n: _config(BROKER_RESOURCE, "1", incremental=True),
+    ),
+    Case(
+        "change configs of the cluster",
+        ApiKey.ALTER_CONFIGS,
+        2,
+        CLUSTER,
+        lambda n: _config(BROKER_RESOURCE, "", incremental=False),
+    ),
+    Case(
+        "change levels of loggers",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        CLUSTER,
+        lambda n: _config(LOGGER_RESOURCE, "1", incremental=True),
     ),
     Case(
         "delete records",

@@ -371,7 +371,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(wo
     world.flush_all()
     assert state_of(world).state is State.COMPLETE_ABORT
     assert client.produce(b"more") is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert client.end() is ErrorCode.INVALID_TXN_STATE
+    assert client.end() is ErrorCode.PRODUCER_FENCED
     assert world.data_partitions[0].log.open_transactions() == []
     assert client.init(go_on=True) is NONE
 

@@ -145,7 +145,7 @@ NEW_TABLE = [
     (State.PREPARE_ABORT, 0, False, CONCURRENT),
     (State.COMPLETE_ABORT, -1, False, State.COMPLETE_ABORT),
     (State.COMPLETE_ABORT, 0, False, BUMPED),
-    (State.COMPLETE_ABORT, -1, True, WRONG_STATE),
+    (State.COMPLETE_ABORT, -1, True, FENCED),  # KAFKA-20785: the coordinator aborted it, after its timeout
     (State.COMPLETE_ABORT, 0, True, WRONG_STATE),
     (State.COMPLETE_COMMIT, -1, False, WRONG_STATE),
     (State.COMPLETE_COMMIT, 0, False, BUMPED),

@@ -64,6 +64,8 @@ class Machine(RuleBasedStateMachine):
         self.writers = [
             Writer(self, name, new_protocol) for name, new_protocol in zip(NAMES, kinds, strict=True)
         ]
+        for writer in self.writers:
+            writer.start()
         self.streamers = [Streamer(self, index) for index in range(PARTITIONS)]
         self.world.flush_all()
 
@@ -82,6 +84,7 @@ class Machine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), new_protocol=st.booleans())
     def a_producer_comes(self, name: str, new_protocol: bool) -> None:
         self.writers.append(Writer(self, name, new_protocol))
+        self.writers[-1].start()
 
     @precondition(lambda self: any(w.idle for w in self.writers))
     @rule(data=st.data(), index=INDEXES, size=SIZES, flushed=st.booleans())
@@ -183,6 +186,20 @@ class Machine(RuleBasedStateMachine):
     def producers_send_again_what_was_not_answered(self) -> None:
         for writer in self.producers:
             writer.go_on()
+
+    @precondition(lambda self: any(not w.dead for w in self.writers))
+    @rule(data=st.data())
+    def an_answer_is_lost(self, data: st.DataObject) -> None:
+        """Its request is sent again."""
+        data.draw(st.sampled_from([w for w in self.writers if not w.dead])).misses_an_answer = True
+
+    @precondition(lambda self: any(w.sent for w in self.writers))
+    @rule(data=st.data(), age=st.integers(0, 3))
+    def an_old_request_comes_once_more(self, data: st.DataObject, age: int) -> None:
+        """As from a connection that was given up: in transaction version 2 it changes nothing."""
+        sent = data.draw(st.sampled_from([w for w in self.writers if w.sent])).sent
+        step = sent[max(-1 - age, -len(sent))]
+        self.world.send(step.request, step.version).then(lambda _: None)
 
     @rule()
     def the_broker_is_killed(self) -> None:

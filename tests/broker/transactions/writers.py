@@ -24,6 +24,8 @@ from tests.broker.transactions.world import TOPIC, World
 
 TIMEOUT_MS = 10_000
 COME_AGAIN = {19, 51}  # NOT_ENOUGH_REPLICAS, CONCURRENT_TRANSACTIONS
+FENCED = {47, 90}  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
+STORAGE_ERROR = 56
 SMALL, LARGE = 1, 600  # bytes of a value; large is more than the world's journal takes
 
 
@@ -33,6 +35,7 @@ class Machine(Protocol):
     world: World
     numbers: Iterator[int]
     txns: list[Txn]
+    writers: list[Writer]
 
 
 @dataclass
@@ -41,6 +44,7 @@ class Txn:
 
     number: int
     name: str
+    begun_ms: int
     values: list[tuple[int, bytes]] = field(
         default_factory=list
     )  # all of them acknowledged, or it never commits
@@ -67,13 +71,16 @@ class Writer:
         self.sequences: Counter[int] = Counter()
         self.added: set[int | str] = set()
         self.steps: list[Step] = []
-        self.dead = False
+        self.sent: list[Step] = []  # all that may come once more, however late
+        self.dead = self.misses_an_answer = False
         self.begin()
-        request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=TIMEOUT_MS)
-        self.do(request, 5 if new_protocol else 0, self.take)
+
+    def start(self) -> None:
+        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=TIMEOUT_MS)
+        self.do(request, 5 if self.new_protocol else 0, self.take)
 
     def begin(self) -> None:
-        self.txn = Txn(next(self.machine.numbers), self.name)
+        self.txn = Txn(next(self.machine.numbers), self.name, self.machine.world.clock.ms)
         self.added = set()
         self.machine.txns.append(self.txn)
 
@@ -147,6 +154,8 @@ class Writer:
         while self.steps and not self.steps[0].sent and not self.dead:
             step = self.steps[0]
             step.sent = True
+            if self.new_protocol and not isinstance(step.request, InitProducerIdRequest):
+                self.sent.append(step)
             later = self.machine.world.send(step.request, step.version)
             later.then(partial(self.answered, step))
             if not later.resolved:
@@ -154,9 +163,10 @@ class Writer:
 
     def answered(self, step: Step, answer: Any) -> None:
         code = _code(answer)
-        if code in COME_AGAIN:
-            step.sent = False
+        if self.misses_an_answer or code in COME_AGAIN:
+            self.misses_an_answer = step.sent = False
         elif code:
+            assert code == STORAGE_ERROR or (code in FENCED and self.may_be_fenced), answer
             self.dead = True
         else:
             self.steps.remove(step)
@@ -171,6 +181,12 @@ class Writer:
     def crashed(self) -> None:
         for step in self.steps:
             step.sent = False
+
+    @property
+    def may_be_fenced(self) -> bool:
+        """Somebody newer came, or the transaction took too long."""
+        newest = [writer for writer in self.machine.writers if writer.name == self.name][-1]
+        return newest is not self or self.machine.world.clock.ms - self.txn.begun_ms >= TIMEOUT_MS
 
     @property
     def idle(self) -> bool:

@@ -12,7 +12,8 @@ from collections import Counter
 from oncestream.broker import topic_configs
 from oncestream.broker.call import Call, no_time
 from oncestream.broker.catalog import TopicEntry
-from oncestream.broker.config_resources import ConfigSource, topic_entries
+from oncestream.broker.config_entries import ConfigSource
+from oncestream.broker.config_resources import topic_entries
 from oncestream.broker.node import Node
 from oncestream.broker.topic_names import check_new_name
 from oncestream.wire.acl_codes import Operation, ResourceType
@@ -56,7 +57,7 @@ def check_create_rights(name: str, call: Call) -> None:
 
 def _create(call: Call, wanted: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     node = call.node
-    check_new_name(wanted.name, node.topics)
+    check_new_name(wanted.name, node.topics, ignores_case=node.folder.ignores_case)
     partitions = _partition_count(node, wanted)
     configs = _configs(node, wanted)
     check_room(node, partitions)

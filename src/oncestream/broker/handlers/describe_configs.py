@@ -1,13 +1,15 @@
 """DescribeConfigs (32), versions 1-4: configurations of topics, of groups and of the broker, and where each comes from.
 
-Differs from Apache Kafka: the broker shows the settings it has, not Kafka's several hundred;
-groups have those of the consumer protocol.
+Differs from Apache Kafka: of the broker's settings those are left out that tune a part which is not here
+(kafka_settings.py names them); groups have those of the consumer protocol.
 """
 
 from __future__ import annotations
 
 from oncestream.broker.call import Call
-from oncestream.broker.config_resources import ConfigEntry, describe, guarded_by
+from oncestream.broker.config_entries import ConfigEntry
+from oncestream.broker.config_resources import describe, guarded_by
+from oncestream.broker.topic_configs import ConfigType
 from oncestream.wire.acl_codes import Operation
 from oncestream.wire.error_codes import KafkaError
 from oncestream.wire.messages.describe_configs import (
@@ -28,7 +30,7 @@ def _describe(
     want: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        error_message=None, resource_type=want.resource_type, resource_name=want.resource_name
+        error_message="", resource_type=want.resource_type, resource_name=want.resource_name
     )
     try:
         kind, name = guarded_by(want.resource_type, want.resource_name)
@@ -49,6 +51,7 @@ def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
         value=entry.value,
         read_only=entry.read_only,
         config_source=entry.source,
+        is_sensitive=entry.type is ConfigType.PASSWORD,
         synonyms=[DescribeConfigsSynonym(name=s.name, value=s.value, source=s.source) for s in synonyms],
         config_type=entry.type,
         documentation=entry.doc if request.include_documentation else None,

@@ -2,7 +2,9 @@
 
 Version 5 (transaction version 2) answers the producer id and epoch of the next transaction, and may abort one
 that never began. Answered when the data and the decision are durable; the markers follow.
-Differs from Apache Kafka: a repeated request waits for the end, where Kafka answers CONCURRENT_TRANSACTIONS.
+Differs from Apache Kafka: a repeated request waits for the end, where Kafka answers CONCURRENT_TRANSACTIONS. A commit
+(version 5) that comes after the transaction timed out is answered PRODUCER_FENCED, as by Kafka after 4.3 (KAFKA-20785),
+so that a commit that is answered INVALID_TXN_STATE says one thing: nothing has joined the transaction.
 """
 
 from __future__ import annotations

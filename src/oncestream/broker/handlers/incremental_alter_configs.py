@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs (44), versions 0-1: set, delete, append to or subtract from single configurations.
 
-Differs from Apache Kafka: the broker's own settings and internal topics cannot be changed.
+Differs from Apache Kafka: internal topics cannot be changed; the broker takes no settings that it does not know, and
+its default of min.insync.replicas, which has no effect on one node, may be taken away.
 """
 
 from __future__ import annotations
@@ -8,10 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from oncestream.broker import topic_configs
 from oncestream.broker.call import Call
-from oncestream.broker.config_resources import NewConfigs, OwnConfigs, alter
-from oncestream.broker.topic_configs import ConfigType, split_list
+from oncestream.broker.config_resources import (
+    NewConfigs,
+    OwnConfigs,
+    ResourceType,
+    alter,
+    check_changes,
+    list_defaults,
+)
+from oncestream.broker.topic_configs import split_list
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from oncestream.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -30,12 +37,15 @@ class Operation(IntEnum):
 
 
 def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
-    defaults = call.node.settings.topic_defaults
+    lists = list_defaults(call.node)
 
     def change(resource: AlterConfigsResource, own: OwnConfigs) -> NewConfigs:
-        if len({config.name for config in resource.configs}) < len(resource.configs):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-        return _apply(own, resource.configs, defaults)
+        changes = resource.configs
+        valued = (each for each in changes if each.config_operation != Operation.DELETE)
+        check_changes([each.name for each in changes], [each.name for each in valued if each.value is None])
+        for each in changes:
+            _check_operation(resource.resource_type, each.config_operation)
+        return _apply(own, changes, lists)
 
     outcomes = alter(call, request.resources, change, request.validate_only)
     return IncrementalAlterConfigsResponse(
@@ -51,37 +61,36 @@ def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAl
     )
 
 
-def _apply(own: OwnConfigs, changes: list[AlterableConfig], defaults: Mapping[str, str]) -> NewConfigs:
+def _check_operation(resource_type: int, operation: int) -> None:
+    if operation not in tuple(Operation):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+    if resource_type == ResourceType.BROKER_LOGGER and operation in (Operation.APPEND, Operation.SUBTRACT):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource",
+        )
+
+
+def _apply(own: OwnConfigs, changes: list[AlterableConfig], lists: Mapping[str, str]) -> NewConfigs:
+    """`lists`: the configurations that are lists, and what they hold where nobody set them."""
     result: dict[str, str | None] = dict(own)
     for change in changes:
-        name = change.name
-        if change.config_operation == Operation.DELETE:
+        name, operation = change.name, Operation(change.config_operation)
+        if operation is Operation.DELETE:
             result.pop(name, None)
-            continue
-        if change.value is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
-        if change.config_operation == Operation.SET:
+        elif operation is Operation.SET:
             result[name] = change.value
-            continue
-        spec = topic_configs.TABLE.get(name)
-        if (
-            spec is None
-            or spec.type is not ConfigType.LIST
-            or change.config_operation not in tuple(Operation)
-        ):
+        elif name not in lists:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"Can't {_verb(change.config_operation)} to key {name} because its type is not LIST.",
+                f"Can't {operation.name} to key {name} because its type is not LIST.",
             )
-        now = split_list(result.get(name) or defaults.get(name, spec.default))
-        given = split_list(change.value)
-        if change.config_operation == Operation.APPEND:
-            now += [item for item in given if item not in now]
         else:
-            now = [item for item in now if item not in given]
-        result[name] = ",".join(now)
+            now = split_list(result.get(name) or lists[name])
+            given = split_list(change.value or "")
+            if operation is Operation.APPEND:
+                now += [item for item in given if item not in now]
+            else:
+                now = [item for item in now if item not in given]
+            result[name] = ",".join(now)
     return result
-
-
-def _verb(operation: int) -> str:
-    return Operation(operation).name if operation in tuple(Operation) else f"apply operation {operation}"

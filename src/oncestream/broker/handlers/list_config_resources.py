@@ -1,6 +1,6 @@
 """ListConfigResources (74), versions 0-1: what has configurations that DescribeConfigs shows.
 
-Differs from Apache Kafka: only topics, groups and the broker have any; not its loggers nor clients' metrics.
+Differs from Apache Kafka: clients' metrics have none.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from oncestream.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-_BROKER_LOGGER, _CLIENT_METRICS = 8, 16
+_CLIENT_METRICS = 16
 _TYPES = {
     0: frozenset({_CLIENT_METRICS}),
-    1: frozenset({*Configurable, _BROKER_LOGGER, _CLIENT_METRICS}),
+    1: frozenset({*Configurable, _CLIENT_METRICS}),
 }
 
 
@@ -33,6 +33,7 @@ def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourc
         return ListConfigResourcesResponse(error_code=error.code)
     names = {
         Configurable.GROUP: list(call.node.catalog.group_configs),
+        Configurable.BROKER_LOGGER: [str(call.node.settings.node_id)],
         Configurable.BROKER: [str(call.node.settings.node_id)],
         Configurable.TOPIC: list(call.node.topics),
     }

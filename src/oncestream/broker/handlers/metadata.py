@@ -1,7 +1,7 @@
 """Metadata (3), versions 0-13: the broker's address, topics and their partitions; creates topics on first use.
 
-Differs from Apache Kafka: a topic made on first use is answered at once, not with an error and later; one of a
-stream is made as the stream says.
+A topic that is not there is answered as unknown, and made behind the answer where client and broker allow it.
+Differs from Apache Kafka: a topic of a stream is made as the stream says; internal topics are not made.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from oncestream.broker.call import Call
 from oncestream.broker.handlers.create_topics import check_create_rights, check_room
 from oncestream.broker.node import Node, Topic
+from oncestream.broker.stream_rules import StreamRule
 from oncestream.broker.topic_names import check_name, check_new_name, is_internal
 from oncestream.wire.acl_codes import Operation, ResourceType
 from oncestream.wire.error_codes import ErrorCode, KafkaError
@@ -75,25 +76,44 @@ def _one(call: Call, want: MetadataRequestTopic, create: bool) -> MetadataRespon
     name = want.name or ""
     if not call.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+    topic = node.topics.get(name)
+    if topic is not None:
+        return _known(node, topic)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
-        topic = node.topics.get(name)
-        if topic is None:
-            if create:
-                check_create_rights(name, call)
-            check_name(name)
-            if not create or is_internal(name):  # those are made by the coordinators, in their own way
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-            check_new_name(name, node.topics)
-            rule = node.stream_rules.of(name)
-            if rule is not None and not rule.auto_create:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-            partitions = node.settings.default_partitions if rule is None else rule.partitions
-            check_room(node, partitions)
-            topic = node.create_topic(name, partitions, {} if rule is None else rule.configs)
-            call.changed(ResourceType.TOPIC, name, "create on first use", partitions=partitions)
+        if create:
+            check_create_rights(name, call)
+        check_name(name)
+        if create and not is_internal(name):  # those are made by the coordinators, in their own way
+            _make_soon(call, name)
     except KafkaError as error:
-        return MetadataResponseTopic(error_code=error.code, name=name, is_internal=is_internal(name))
-    return _known(node, topic)
+        code = error.code
+    return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
+
+
+def _make_soon(call: Call, name: str) -> None:
+    node = call.node
+    rule = node.stream_rules.of(name)
+    if rule is None or rule.auto_create:
+        check_room(node, _partition_count(node, rule))
+        node.first_use.make_soon(name, lambda: _make(call, name))
+
+
+def _make(call: Call, name: str) -> None:
+    """Looks at everything anew: the topic may be there by now, or its stream may say otherwise."""
+    node = call.node
+    rule = node.stream_rules.of(name)
+    if name in node.topics or (rule is not None and not rule.auto_create):
+        return
+    check_new_name(name, node.topics, ignores_case=node.folder.ignores_case)
+    partitions = _partition_count(node, rule)
+    check_room(node, partitions)
+    node.create_topic(name, partitions, {} if rule is None else rule.configs)
+    call.changed(ResourceType.TOPIC, name, "create on first use", partitions=partitions)
+
+
+def _partition_count(node: Node, rule: StreamRule | None) -> int:
+    return node.settings.default_partitions if rule is None else rule.partitions
 
 
 def _by_id(want: MetadataRequestTopic) -> bool:

@@ -2,8 +2,11 @@
 
 acks=all is answered when the batch is as durable as the broker's settings promise, acks=1 when the operating
 system has it, acks=0 never; an error with acks=0 closes the connection, the only way to tell.
-Differs from Apache Kafka: the records inside a batch are not looked at unless the topic's configuration asks
-for it (compaction, another compression, LogAppendTime); acks=1 and acks=all differ by the flush only. A silent
+Records that are not what the header of their batch says are refused (INVALID_RECORD), also in compressed batches.
+Differs from Apache Kafka: INVALID_RECORD also where Kafka answers UNKNOWN_SERVER_ERROR, and for two faults that it
+takes and that its readers stumble over: offsets that do not count 0, 1, 2... (uncompressed), lengths that are not those
+of the record (compressed). Compressed records of more than 64 MiB, or the topic's max.message.bytes if that is more,
+are MESSAGE_TOO_LARGE; a batch may have a million headers. acks=1 and acks=all differ by the flush only. A silent
 producer is forgotten by the time of its last append, in Kafka by the times in its records.
 In a transaction: from version 12 on (transaction version 2) partitions join by themselves, before it they must
 have been added. A request that comes while the transaction before is still ending waits for it, where Kafka lets

@@ -39,6 +39,8 @@ def end(
     is_retry = _is_retry(txn, producer)
     if not is_retry and txn.producer_id != producer.id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if is_retry and commit and txn.state is State.COMPLETE_ABORT:  # it timed out, or was fenced
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if is_retry and txn.state not in (State.EMPTY, State.ONGOING):
         return _repeated(txn, commit)
     if txn.epoch != producer.epoch:

@@ -18,11 +18,11 @@ from typing import Final
 from rich.console import Console
 
 import oncestream as once
-from examples.demo_files import File, make_files, serve, shuffled_with_repeats
-from examples.demo_plot import svg_plot, terminal_plot
-from examples.demo_proof import prove
-from examples.demo_run import Crashes, rows_before
-from examples.demo_topics import create_topics, produce_urls
+from examples.demo.files import File, make_files, serve, shuffled_with_repeats
+from examples.demo.plot import svg_plot, terminal_plot
+from examples.demo.proof import prove
+from examples.demo.run import Crashes, rows_before
+from examples.demo.topics import create_topics, produce_urls
 
 FILES: Final = 3000
 SEED: Final = 20261115

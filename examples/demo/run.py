@@ -16,9 +16,9 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from examples.demo_files import File
-from examples.demo_plot import Kill, Point
-from examples.demo_topics import Position, Watcher, committed_positions
+from examples.demo.files import File
+from examples.demo.plot import Kill, Point
+from examples.demo.topics import Position, Watcher, committed_positions
 from oncestream.machine import children_of
 
 PIPELINE_FILE: Final = Path(__file__).with_name("files_with_transactions.py")

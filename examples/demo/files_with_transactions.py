@@ -1,6 +1,6 @@
 """The main job: a topic of URLs in, the card transactions in those files out, exactly once.
 
-    oncestream pipeline run examples/files_with_transactions.py --once
+    oncestream pipeline run examples/demo/files_with_transactions.py --once
 
 A URL that comes twice is read once. A file that is missing or broken becomes one dead letter in
 `transactions.dead`, and none of its rows is written.

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from examples.demo_files import REASONS, Fault, File, Transaction
-from examples.demo_run import KILL_SHARES, Story
-from examples.demo_topics import DEAD, INPUT, OUTPUT, Position, Record, committed_positions, read_all
+from examples.demo.files import REASONS, Fault, File, Transaction
+from examples.demo.run import KILL_SHARES, Story
+from examples.demo.topics import DEAD, INPUT, OUTPUT, Position, Record, committed_positions, read_all
 
 
 class Compared(NamedTuple):

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from examples.demo_files import File
+from examples.demo.files import File
 
 INPUT: Final = "files-with-transactions"
 OUTPUT: Final = "transactions"

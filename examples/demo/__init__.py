@@ -1,0 +1,1 @@
+"""The demo: files with transactions, loaded exactly once by a pipeline that is killed twice on the way."""

@@ -1,0 +1,234 @@
+"""`oncestream pipeline dead-letters`: what a pipeline could not write, by cause; chosen ones are sent again.
+
+The letters that are sent again and the mark that says so are one transaction. A mark is a record without key and
+value in the topic of dead letters; its header `resent` lists the letters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+from oncestream.cli.arguments import TOPIC_HELP, existing_topics, partitions_of
+from oncestream.cli.command import Call
+from oncestream.cli.completion import pipeline_names, topic_names
+from oncestream.cli.confirm import DryRun, Yes, may_go_on
+from oncestream.cli.positions import Kind, Position, offsets_at
+from oncestream.cli.produce_input import Header, Message
+from oncestream.cli.receiving import Range, Receiver
+from oncestream.cli.record_format import Record
+from oncestream.cli.sending import Sender
+from oncestream.client.admin import describe_topics
+from oncestream.client.damage import OnDamage
+from oncestream.errors import BadArgument, NoDeadLetters, OncestreamError, UnknownTopic
+from oncestream.streams.names import parse_topic
+
+SUFFIXES: Final = (".dead", "-dead")  # of a topic, and of a topic of a stream
+COLUMNS: Final = ("cause", "letters", "resent", "topic", "example", "origin")
+MARK: Final = "resent"
+OWN_HEADERS: Final = frozenset(
+    {"error", "pipeline", "batch", "truncated", "origin.topic", "origin.partition", "origin.offset"}
+)
+LETTERS_PER_MARK_MAX: Final = 10_000
+CAUSE_CHARS_MAX: Final = 120
+TRANSACTION_TIMEOUT_MS: Final = 600_000
+ID_SUFFIX: Final = ".dead-letters"
+_ID: Final = re.compile(r"(\d{1,10}):(\d{1,19})")
+
+
+class LetterId(NamedTuple):
+    """Where a letter lies in its topic of dead letters; written PARTITION:OFFSET."""
+
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}:{self.offset}"
+
+
+@dataclass(slots=True)
+class Cause:
+    """Letters whose reasons differ in their numbers only."""
+
+    topic: str
+    text: str
+    example: Record
+    letters: list[LetterId] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Letters:
+    """What lies in the topics of dead letters, without the letters' contents."""
+
+    causes: dict[tuple[str, str], Cause] = field(default_factory=dict)
+    resent: dict[str, set[LetterId]] = field(default_factory=dict)
+
+    def waiting(self, cause: Cause) -> list[LetterId]:
+        return [each for each in cause.letters if each not in self.resent.get(cause.topic, ())]
+
+
+def dead_letters(
+    call: Call,
+    name: Annotated[str, typer.Argument(help="The pipeline's name.", autocompletion=pipeline_names)],
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Topic of the dead letters; default: all that end in .dead or -dead. {TOPIC_HELP}",
+            autocompletion=topic_names,
+        ),
+    ] = None,
+    resend: Annotated[
+        bool, typer.Option("--resend", help="Send the chosen letters to where they came from, and mark them.")
+    ] = False,
+    cause: Annotated[
+        str | None, typer.Option(help="Choose the letters whose cause has this text in it.")
+    ] = None,
+    letter: Annotated[
+        list[str] | None, typer.Option(help="Choose this letter, PARTITION:OFFSET; repeatable.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Send to this topic instead.", autocompletion=topic_names)
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """The rows that a pipeline could not write, by cause; with --resend the chosen ones go in again, once."""
+    wanted = {_letter_id(each) for each in letter or ()}
+    if not resend and (to is not None or dry_run or yes):
+        raise BadArgument(name="--to, --dry-run and --yes", reason="they belong to --resend")
+    topics = [parse_topic(topic)] if topic is not None else _topics_of_dead_letters(call)
+    existing_topics(call.cluster, [*topics, *([to] if to is not None else [])])
+    letters = _read(call, name, topics, _refuse if resend else call.skip)
+    if not letters.causes:
+        raise NoDeadLetters(name=name, topics=", ".join(topics) or "no topic ends in .dead or -dead")
+    chosen = [each for each in letters.causes.values() if cause is None or cause in each.text]
+    if not resend:
+        call.show([_row(letters, each, wanted) for each in chosen], COLUMNS)
+        return
+    plan = {
+        (each.topic, found)
+        for each in chosen
+        for found in letters.waiting(each)
+        if not wanted or found in wanted
+    }
+    target = "where they came from" if to is None else to
+    lines = [f"send {len(plan)} dead letters of {name} to {target}, and mark them as sent"]
+    sent: Counter[str] = Counter()
+    if plan and may_go_on(lines, dry_run=dry_run, yes=yes):
+        sent = _resend(call, name, plan, None if to is None else parse_topic(to))
+    call.show([{"topic": each, "sent": sent[each]} for each in sorted(sent)], ("topic", "sent"))
+
+
+def _resend(call: Call, name: str, plan: Collection[tuple[str, LetterId]], to: str | None) -> Counter[str]:
+    """One transaction. Who comes second waits for the first, or fences it, and finds its marks."""
+    transactional_id = f"{name}{ID_SUFFIX}"
+    with Sender(call.settings, {}, 0, transactional_id, TRANSACTION_TIMEOUT_MS) as sender:
+        topics = sorted({topic for topic, _ in plan})
+        resent = _read(call, name, topics, _refuse).resent
+        known = {each.name for each in describe_topics(call.cluster)}
+        sent: Counter[str] = Counter()
+        marks: dict[str, list[LetterId]] = {}
+        for record in _records(call, topics, _refuse):
+            at = LetterId(record.partition, record.offset)
+            if (record.topic, at) in plan and at not in resent.get(record.topic, ()):
+                message = _original(record, to)
+                if message.topic not in known:
+                    raise UnknownTopic(topic=message.topic)
+                sender.send(message)
+                sent[str(message.topic)] += 1
+                marks.setdefault(record.topic, []).append(at)
+        for mark in _marks(name, marks):
+            sender.send(mark)
+    return sent
+
+
+def _original(record: Record, to: str | None) -> Message:
+    """The input as it was. A letter that was cut, or whose origin is unknown, cannot go back."""
+    headers = dict(record.headers)
+    at = f"{record.topic} {record.partition}:{record.offset}"
+    if "truncated" in headers:
+        raise BadArgument(name=at, reason="it was too large to be kept whole, so it cannot be sent again")
+    origin = headers.get("origin.topic")
+    if to is None and origin is None:
+        raise BadArgument(name=at, reason="it does not say which topic it came from; name one by --to")
+    kept: tuple[Header, ...] = tuple(each for each in record.headers if each[0] not in OWN_HEADERS)
+    return Message(record.value, record.key, kept, to or (origin or b"").decode())
+
+
+def _marks(name: str, resent: dict[str, list[LetterId]]) -> Iterator[Message]:
+    for topic, letters in resent.items():
+        for begin in range(0, len(letters), LETTERS_PER_MARK_MAX):
+            ids = ",".join(map(str, letters[begin : begin + LETTERS_PER_MARK_MAX]))
+            yield Message(None, None, (("pipeline", name.encode()), (MARK, ids.encode())), topic)
+
+
+def _read(call: Call, name: str, topics: Iterable[str], on_damage: OnDamage) -> Letters:
+    found = Letters()
+    for record in _records(call, topics, on_damage):
+        headers = dict(record.headers)
+        if _text(headers.get("pipeline")) != name:
+            continue
+        if MARK in headers:
+            ids = _ID.findall(_text(headers[MARK]))
+            found.resent.setdefault(record.topic, set()).update(LetterId(int(a), int(b)) for a, b in ids)
+        elif "error" in headers:
+            text = re.sub(r"\d+", "N", _text(headers["error"]))[:CAUSE_CHARS_MAX]
+            key = (record.topic, text)
+            if key not in found.causes:
+                found.causes[key] = Cause(record.topic, text, record)
+            found.causes[key].letters.append(LetterId(record.partition, record.offset))
+    return found
+
+
+def _records(call: Call, topics: Iterable[str], on_damage: OnDamage) -> Iterator[Record]:
+    """Committed records, up to the end of now."""
+    places = partitions_of(existing_topics(call.cluster, topics))
+    starts = offsets_at(call.cluster, places, Position(Kind.EARLIEST))
+    ends = offsets_at(call.cluster, places, Position(Kind.LATEST))
+    ranges = {each: Range(starts[each], ends[each]) for each in places}
+    receiver = Receiver(call.cluster, ranges, read_committed=True, on_damage=on_damage)
+    try:
+        for records in receiver.batches():
+            yield from records
+    finally:
+        receiver.close()
+
+
+def _refuse(error: OncestreamError) -> None:
+    """A mark may lie in what cannot be read: a letter would be sent twice."""
+    raise error
+
+
+def _topics_of_dead_letters(call: Call) -> list[str]:
+    return [each.name for each in describe_topics(call.cluster) if each.name.endswith(SUFFIXES)]
+
+
+def _row(letters: Letters, cause: Cause, wanted: Collection[LetterId]) -> dict[str, Any]:
+    ids = [each for each in cause.letters if not wanted or each in wanted]
+    waiting = len(set(ids) & set(letters.waiting(cause)))
+    headers = {name: _text(content) for name, content in cause.example.headers}
+    place = [headers.get(f"origin.{part}") for part in ("topic", "partition", "offset")]
+    return {
+        "cause": cause.text,
+        "letters": waiting,
+        "resent": len(ids) - waiting,
+        "topic": cause.topic,
+        "example": str(LetterId(cause.example.partition, cause.example.offset)),
+        "origin": f"{place[0]} {place[1]}:{place[2]}" if all(place) else None,
+    }
+
+
+def _letter_id(text: str) -> LetterId:
+    found = _ID.fullmatch(text)
+    if found is None:
+        raise BadArgument(name=f"--letter {text!r}", reason="it is not PARTITION:OFFSET")
+    return LetterId(int(found[1]), int(found[2]))
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").decode(errors="replace")
