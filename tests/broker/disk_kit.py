@@ -25,6 +25,16 @@ OFFSETS_FULL: Final = DiskFaults(room_bytes=0, full_paths="*/__consumer_offsets-
 DECISIONS_FULL: Final = DiskFaults(room_bytes=0, full_paths="*/__transaction_state-*")
 CATALOG_FULL: Final = DiskFaults(room_bytes=0, full_paths="*/__cluster_metadata-*")
 SYNC_FAILS: Final = DiskFaults(sync_errors="*")
+JOURNAL: Final = "*/.journal-*"
+# None of them may be noticed by a client, but for the time that it takes.
+JOURNAL_FAULTS: Final = (
+    WORKS,
+    WORKS,
+    DiskFaults(room_bytes=0, full_paths=JOURNAL),
+    DiskFaults(room_bytes=50_000, full_paths=JOURNAL),
+    DiskFaults(sync_errors=JOURNAL),
+    DiskFaults(short_writes=True),
+)
 BEGINS, ENDS = "disk full", "disk has room again"
 TMPFS_BYTES: Final = 8 * 1024 * 1024
 

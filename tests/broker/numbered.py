@@ -7,10 +7,12 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import suppress
+from random import Random
 from typing import Final
 
 import confluent_kafka
 
+from oncestream.storage.journal import BATCH_BYTES_MAX
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncestream.wire.messages.produce import ProduceResponse
@@ -25,8 +27,17 @@ from tests.broker.kit import (
 )
 
 BATCH: Final = 7
+LARGE_BYTES: Final = BATCH_BYTES_MAX // BATCH + 1
+LARGE_SHARE: Final = 0.02
 IN_FLIGHT_MAX: Final = 5
 GONE: Final = (ClosedByBrokerError, BrokenPipeError, ConnectionError, TimeoutError)
+
+
+def padded(number: int) -> bytes:
+    """The number as a value of some size, always the same one. A few make their batch too large for the journal."""
+    chance = Random(number // BATCH)
+    size_bytes = LARGE_BYTES if chance.random() < LARGE_SHARE else chance.choice([0, 0, 0, 100, 3_000])
+    return b"%d" % number + b" " * size_bytes
 
 
 class NumberedProducer(ABC):
@@ -104,7 +115,7 @@ class PlainProducer(NumberedProducer):
             self.acknowledged[partition] = first + BATCH
 
     def _send(self, wire: Wire, partition: int, first: int) -> None:
-        values = [b"%d" % number for number in range(first, first + BATCH)]
+        values = [padded(number) for number in range(first, first + BATCH)]
         records = batch(*values, producer_id=self._producer_id, sequence=first)
         wire.send(produce_request(self.topic, records, partition=partition), PRODUCE_VERSION)
 
@@ -137,8 +148,9 @@ class LibrdkafkaProducer(NumberedProducer):
         )
         number = 0
         while not self._finishing.is_set():
+            value = padded(number)
             for partition in range(self.partitions):
-                producer.produce(self.topic, b"%d" % number, partition=partition, on_delivery=self._delivered)
+                producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
             number += 1
             producer.poll(0 if len(producer) < 2_000 else 0.01)
             while len(producer) > 20_000 and not self._finishing.is_set():

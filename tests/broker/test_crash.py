@@ -13,6 +13,7 @@ import confluent_kafka
 import pytest
 
 from oncestream import Broker
+from oncestream.testing.faulty_broker import FaultyBroker
 from oncestream.testing.ports import free_address
 from oncestream.wire.error_codes import ErrorCode
 from oncestream.wire.messages.describe_configs import (
@@ -21,6 +22,7 @@ from oncestream.wire.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from oncestream.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.broker.disk_kit import JOURNAL_FAULTS
 from tests.broker.kit import Wire, batch, create_topic, fetch, fetch_request, metadata, produce, values_of
 from tests.broker.numbered import LibrdkafkaProducer, NumberedProducer, PlainProducer
 from tests.effort import effort
@@ -42,15 +44,21 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.mark.parametrize("kind", [PlainProducer, LibrdkafkaProducer])
 def test_nothing_acknowledged_is_lost_or_doubled_or_out_of_order_when_the_broker_is_killed(
-    kind: type[NumberedProducer], broker: Broker
+    kind: type[NumberedProducer], faulty: FaultyBroker
 ) -> None:
+    """Batches are of any size; the journal fails, or has no room, every now and then."""
+    kill_often(kind, faulty, effort(8, soak=300))
+
+
+def kill_often(kind: type[NumberedProducer], broker: FaultyBroker, kills: int) -> None:
     rng = random.Random(SEED)
     with Wire(broker.bootstrap_servers) as wire:
         create_topic(wire, TOPIC, PARTITIONS)
     bootstrap = broker.bootstrap_servers
     producer = kind(bootstrap, TOPIC, PARTITIONS)
-    for number in range(effort(8, soak=300)):
+    for number in range(kills):
         producer.wait_for_more()
+        broker.set_faults(rng.choice(JOURNAL_FAULTS))
         time.sleep(rng.uniform(0, 0.3))  # the moment of the crash, not a wait for anything
         promised = list(producer.acknowledged)
         broker.kill()

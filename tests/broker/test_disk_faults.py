@@ -22,6 +22,7 @@ from oncestream.storage import reserve
 from oncestream.storage.disk import Disk
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.room import DiskFull
+from oncestream.storage.steps import run_here
 from oncestream.testing.disk import DiskFaults
 from oncestream.testing.faulty_broker import FaultyBroker
 from oncestream.wire.error_codes import ErrorCode
@@ -257,7 +258,7 @@ def test_changes_that_make_room_get_what_was_held_back_for_them(tmp_path: Path) 
     assert catalog.topics == {}
     assert not held_back.exists()
     disk.is_full = False
-    folder.checkpoint()
+    run_here(folder.checkpoint())
     assert held_back.stat().st_size == reserve.RESERVE_BYTES
     folder.close()
 

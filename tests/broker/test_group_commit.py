@@ -137,6 +137,31 @@ def test_what_cannot_be_settled_stays_in_the_journal_for_the_next_start(tmp_path
     run(tmp_path, after)
 
 
+def test_what_the_journal_has_of_a_file_that_failed_is_not_written_over(tmp_path: Path) -> None:
+    """A second flush of the file would go well, and yet the system may have thrown the data away."""
+
+    async def scenario(node: Node, topic: Topic, disk: WatchedDisk) -> None:
+        await produce(topic, 0, 1)
+        await produce(topic, 0, 0, 1)
+        disk.failing = "*/events-0/*"
+        with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+            await produce(topic, 0, value=b"x" * journal.BATCH_BYTES_MAX)
+        disk.failing = ""
+        for _ in range(2):
+            node.commits.settle()
+            await node.commits.drain()
+            await produce(topic, 1)
+
+    run(tmp_path, scenario)
+    (path,) = (tmp_path / "events-0").glob("*.log")
+    path.write_bytes(path.read_bytes()[:100])
+
+    async def after(node: Node, topic: Topic, disk: WatchedDisk) -> None:
+        assert len(values_in(topic.partitions[0].log)) >= 3
+
+    run(tmp_path, after)
+
+
 def test_a_file_that_fails_while_it_is_flushed_twice_is_told_of_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

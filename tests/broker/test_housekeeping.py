@@ -16,7 +16,9 @@ from oncestream.broker.housekeeping import Housekeeping
 from oncestream.broker.node import Node
 from oncestream.broker.partition import Partition
 from oncestream.broker.settings import load_settings
+from oncestream.machine import path_of
 from oncestream.records.records import records_of
+from oncestream.storage.disk import REAL_DISK, Disk
 from tests.broker.kit import TIMEOUT_S, batch
 
 START_MS = 1_700_000_000_000
@@ -137,6 +139,37 @@ def test_a_stop_waits_for_a_compaction_that_is_running(tmp_path: Path) -> None:
     run(tmp_path, scenario, housekeeping_ms=10, durability="fsync")  # then flushes have threads of their own
 
 
+def test_a_round_waits_for_the_disk_on_other_threads_only(tmp_path: Path) -> None:
+    class NotingDisk(Disk):
+        def __init__(self) -> None:
+            self.synced: list[tuple[str, bool]] = []  # what, and whether on the loop's thread
+
+        def sync(self, fd: int) -> None:
+            self._note(path_of(fd))
+            super().sync(fd)
+
+        def sync_folder(self, folder: str | Path) -> None:
+            self._note(str(folder))
+            super().sync_folder(folder)
+
+        def _note(self, path: str) -> None:
+            self.synced.append((Path(path).name, threading.current_thread() is threading.main_thread()))
+
+    disk = NotingDisk()
+
+    async def scenario(s: Setup) -> None:
+        compacted = s.topic(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+        for number in range(40):
+            s.append(compacted, b"key-%d" % (number % 3), b"%d" % number)
+        disk.synced.clear()
+        await s.housekeeping.round()
+        names = {name for name, _ in disk.synced}
+        assert {"recovery-point-offset-checkpoint.tmp", "cleaner-offset-checkpoint.tmp", "events-0"} <= names
+        assert [name for name, on_loop in disk.synced if on_loop] == []
+
+    run(tmp_path, scenario, disk=disk)
+
+
 def test_checkpoints_are_written(tmp_path: Path) -> None:
     async def scenario(s: Setup) -> None:
         partition = s.topic()
@@ -246,12 +279,13 @@ def run(
     folder: Path,
     scenario: Callable[[Setup], Awaitable[None]],
     kind: type[Housekeeping] = Housekeeping,
+    disk: Disk = REAL_DISK,
     **flags: object,
 ) -> None:
     async def main() -> None:
         clock = TurnedClock()
         settings = load_settings(environment={}, flags={"durability": "os", **flags, "data": folder})
-        node = Node(settings, asyncio.get_running_loop(), clock)
+        node = Node(settings, asyncio.get_running_loop(), clock, disk)
         housekeeping = kind(node)
         try:
             await scenario(Setup(node, clock, housekeeping))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from oncestream.storage.compaction import CompactionJob
 from oncestream.storage.config import LogConfig
 from oncestream.storage.log import Log
+from oncestream.storage.steps import run_here
 from tests.storage.kit import Store, batch_of, records_in
 
 COMPACT = LogConfig(
@@ -43,7 +44,7 @@ def compact(store: Store) -> CompactionJob | None:
     if job is not None:
         job.run()
         assert job.error is None
-        store.log.finish_compaction(job)
+        run_here(store.log.finish_compaction(job))
     return job
 
 

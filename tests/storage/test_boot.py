@@ -11,6 +11,7 @@ from oncestream.storage.boot import FILE_NAME, BootMark
 from oncestream.storage.checkpoints import RECOVERY_POINTS
 from oncestream.storage.config import LogConfig
 from oncestream.storage.disk import REAL_DISK
+from oncestream.storage.steps import run_here
 from oncestream.testing.disk import DiskFaults
 from tests.storage.kit import NotingDisk, Store, batch_of, values_in
 
@@ -33,7 +34,7 @@ def killed(tmp_path: Path, boot_id: Path) -> Path:
     for value in VALUES[:5]:
         store.log.append(batch_of([value]))
     store.sync()
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     for value in VALUES[5:]:
         store.log.append(batch_of([value]))
     return store.killed()

@@ -9,6 +9,7 @@ import pytest
 
 from oncestream.records.batch import check_batch
 from oncestream.storage.disk import Disk
+from oncestream.storage.steps import run_here
 from oncestream.wire.error_codes import KafkaError
 from tests.storage.compacting import COMPACT, compact, planned, put, roll, survivors
 from tests.storage.kit import START_MS, Store, batch_of, read_bytes
@@ -193,7 +194,7 @@ def test_appends_and_reads_go_on_while_a_job_runs(store: Store) -> None:
     job.run()
     put(store, b"0", b"while it ran")
     assert len(survivors(store.log)) == 31
-    store.log.finish_compaction(job)
+    run_here(store.log.finish_compaction(job))
     assert b"".join(piece.read() for piece in pieces) == before
     assert survivors(store.log)[-1] == (30, b"0", b"while it ran")
 
@@ -202,7 +203,7 @@ def test_a_job_whose_segments_were_deleted_meanwhile_is_dropped(store: Store) ->
     job = planned(store)
     job.run()
     store.log.delete_before(30)
-    store.log.finish_compaction(job)
+    run_here(store.log.finish_compaction(job))
     assert survivors(store.log) == []
     assert not list(store.log_folder.glob("*.cleaned"))
     put(store, b"x", b"y")
@@ -216,7 +217,7 @@ def test_a_job_of_a_deleted_log_leaves_a_new_log_of_its_name_alone(store: Store)
     store.log = store.folder.open_log("events", 0, b"n" * 16, COMPACT)
     put(store, b"new", b"v")
     job.run()
-    old.finish_compaction(job)
+    run_here(old.finish_compaction(job))
     assert survivors(store.log) == [(0, b"new", b"v")]
     assert survivors(store.reborn().log) == [(0, b"new", b"v")]
     with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
@@ -234,7 +235,7 @@ def test_a_job_that_finds_no_room_for_all_keys_does_the_rest_later(store: Store)
         job.keys_max = 8
         job.run()
         assert job.error is None
-        store.log.finish_compaction(job)
+        run_here(store.log.finish_compaction(job))
     latest = {key: value for _, key, value in survivors(store.log)}
     assert latest == {b"%d" % (number % 20): b"v%d" % number for number in range(40, 60)}
     assert len(survivors(store.log)) == len(latest), "no key was passed over"
@@ -264,7 +265,7 @@ def test_a_crash_at_any_moment_of_the_swap_loses_nothing(tmp_path: Path) -> None
     job.run()
     crashes = [store.killed()]
     disk.on_name = lambda: crashes.append(store.killed())
-    store.log.finish_compaction(job)
+    run_here(store.log.finish_compaction(job))
     assert len(crashes) > 10
     for crash in crashes:
         again = Store(crash, store.config, store.clock)
@@ -298,6 +299,6 @@ def test_a_job_runs_on_its_own_thread_while_the_owner_writes_reads_and_rolls(sto
         assert read_bytes(store.log, written - 5).count(b"v%d" % written) == 1
         written += 1
     worker.join()
-    store.log.finish_compaction(job)
+    run_here(store.log.finish_compaction(job))
     assert [offset for offset, _, _ in survivors(store.log)] == list(range(390, written))
     assert len(survivors(store.reborn().log)) == written - 390

@@ -10,6 +10,7 @@ import pytest
 from oncestream.errors import DataFolderInUse, DataFolderUnusable
 from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
+from oncestream.storage.steps import run_here
 from oncestream.testing.disk import DiskFaults, FaultyDisk
 from tests.storage.kit import TOPIC_ID, Clock, Store, batch_of
 
@@ -97,7 +98,7 @@ def test_checkpoints_are_in_kafkas_format(store: Store) -> None:
         store.log.append(batch_of([b"x"]))
     store.sync()
     store.log.delete_before(2)
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     assert (store.path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nevents 0 3\n"
     assert (store.path / "log-start-offset-checkpoint").read_text() == "0\n1\nevents 0 2\n"
     assert (store.log_folder / "leader-epoch-checkpoint").read_text() == "0\n1\n0 2\n"
@@ -112,7 +113,7 @@ def test_logs_not_opened_this_time_keep_their_checkpoints(store: Store) -> None:
     store.folder.close()
     folder = DataFolder.open(store.path, clock_ms=store.clock)
     folder.open_log("other", 0, TOPIC_ID, LogConfig())
-    folder.checkpoint()
+    run_here(folder.checkpoint())
     assert (store.path / "log-start-offset-checkpoint").read_text() == "0\n1\nevents 0 1\n"
     folder.close()
 
@@ -150,7 +151,7 @@ def test_a_new_log_does_not_inherit_what_is_on_record_about_a_deleted_namesake(s
         store.log.append(batch_of([b"x"]))
     store.log.delete_before(2)
     store.sync()
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     store.folder.delete_log(store.log)
     store.folder.open_log("events", 0, b"n" * 16, LogConfig()).append(batch_of([b"new"]))
     again = store.reborn()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from oncestream.errors import DataFolderUnusable
 from oncestream.storage.config import LogConfig
 from oncestream.storage.room import QUIET_MS, DiskFull
+from oncestream.storage.steps import run_here
 from oncestream.testing.disk import DiskFaults, FaultyDisk, FileControlledDisk
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from tests.storage.compacting import COMPACT, put, roll, survivors
@@ -127,7 +128,7 @@ def test_a_compaction_without_room_leaves_the_log_as_it_was_and_can_be_done_late
     assert job is not None
     disk.set_faults(DiskFaults(room_bytes=room_bytes))
     job.run()
-    store.log.finish_compaction(job)
+    run_here(store.log.finish_compaction(job))
     assert isinstance(job.error, DiskFull)
     assert (store.log.failed, survivors(store.log)) == (None, before)
     assert list(store.log_folder.glob("*.cleaned")) == []
@@ -135,7 +136,7 @@ def test_a_compaction_without_room_leaves_the_log_as_it_was_and_can_be_done_late
     again = store.log.plan_compaction(store.clock.now_ms)
     assert again is not None
     again.run()
-    store.log.finish_compaction(again)
+    run_here(store.log.finish_compaction(again))
     assert len(survivors(store.log)) == 3
 
 
@@ -149,7 +150,7 @@ def test_holes_that_cannot_be_announced_are_not_made(tmp_path: Path, disk: Fault
     assert job is not None
     job.run()
     disk.set_faults(FULL)
-    store.log.finish_compaction(job)
+    run_here(store.log.finish_compaction(job))
     assert (store.log.failed, survivors(store.log)) == (None, before)
     disk.set_faults(DiskFaults())
     assert survivors(store.reborn().log) == before
@@ -166,15 +167,15 @@ def test_a_start_after_kill_on_a_full_disk_serves_reads_and_then_writes(
     with pytest.raises(DiskFull):
         again.log.append(batch_of([b"v"]))
     with pytest.raises(DiskFull):
-        again.folder.checkpoint()
+        run_here(again.folder.checkpoint())
     once_more = again.reborn()  # killed on the full disk, too
     disk.set_faults(DiskFaults())
-    again.folder.checkpoint()
+    run_here(again.folder.checkpoint())
     assert again.reborn().log.leader_epoch == 2
     for log in (again, once_more):
         log.log.append(batch_of([b"later"]))
         log.sync()
-        log.folder.checkpoint()
+        run_here(log.folder.checkpoint())
         assert values_in(log.reborn().log) == values_in(log.restart().log) == [*values, b"later"]
 
 
@@ -193,11 +194,11 @@ def test_aborted_records_stay_aborted_over_starts_on_a_full_disk(store: Store, d
     again = store.reborn()
     assert again.log.aborted(0, again.log.end_offset) == expected
     with pytest.raises(DiskFull):
-        again.folder.checkpoint()
+        run_here(again.folder.checkpoint())
     twice = again.reborn()
     assert twice.log.aborted(0, twice.log.end_offset) == expected
     disk.set_faults(DiskFaults())
-    twice.folder.checkpoint()
+    run_here(twice.folder.checkpoint())
     for last in (twice.reborn(), twice.restart()):
         assert last.log.aborted(0, last.log.end_offset) == expected
 

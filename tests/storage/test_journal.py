@@ -19,6 +19,7 @@ from oncestream.storage.journal import (
     LogKey,
     read_journal,
 )
+from oncestream.storage.steps import run_here
 from oncestream.testing.disk import DiskFaults, FaultyDisk
 from tests.storage.kit import TOPIC_ID, NotingDisk, Store, batch_of, values_in
 
@@ -48,7 +49,7 @@ def fill(store: Store, count: int, first: int = 0) -> list[bytes]:
 
 def flush(store: Store) -> None:
     journal = store.folder.journal
-    flush = journal.flush([store.log])
+    flush = journal.flush([store.log.durability])
     flush.run()
     assert flush.error is None
     journal.synced(flush)
@@ -75,7 +76,7 @@ def test_a_flush_of_the_journal_makes_durable_but_does_not_settle(store: Store) 
 def test_the_recovery_point_is_what_the_files_have(store: Store) -> None:
     fill(store, 3)
     flush(store)
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     assert (store.path / "recovery-point-offset-checkpoint").read_text().splitlines()[2:] == ["events 0 0"]
 
 
@@ -132,7 +133,7 @@ def test_damage_below_the_recovery_point_stays_damage(store: Store) -> None:
     fill(store, 5)
     flush(store)
     store.sync()
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     fill(store, 5, first=5)
     flush(store)
     killed = store.killed()
@@ -333,7 +334,7 @@ def test_of_what_was_held_that_much_is_taken_as_there_is_room_for(tmp_path: Path
     disk.set_faults(DiskFaults(room_bytes=entry_bytes * 5 // 2, full_paths="*/.journal-*"))
     store.folder.journal.let_go()
     disk.set_faults(DiskFaults())
-    assert (store.log.journal_end, store.log.in_journal) == (3, False)
+    assert (store.log.durability.journal_end, store.log.in_journal) == (3, False)
     fill(store, 1, first=5)  # takes the place of what was torn
     assert journaled_offsets(path) == [0, 1, 2, 5]
 
@@ -352,6 +353,27 @@ def test_what_was_held_and_finds_no_room_is_left_to_the_files(tmp_path: Path) ->
     assert store.log.synced_offset == 0
     store.sync()
     assert (store.log.synced_offset, store.log.in_journal) == (3, True)
+
+
+def test_a_small_batch_that_fails_late_does_not_hide_the_large_one_after_it(tmp_path: Path) -> None:
+    """What the journal does not have is flushed where it lies, whichever the journal tells of last."""
+    disk = FaultyDisk()
+    store = journaled(tmp_path / "data", disk)
+    store.log.config = LogConfig()
+    fill(store, 1)
+    store.folder.journal.hold()
+    fill(store, 1, first=1)
+    store.sync()
+    store.log.append(batch_of([b"x" * BATCH_BYTES_MAX]))
+    disk.set_faults(DiskFaults(room_bytes=0, full_paths="*/.journal-*"))
+    store.folder.journal.let_go()
+    disk.set_faults(DiskFaults())
+    assert not store.log.in_journal
+    fill(store, 1, first=2)
+    flush(store)
+    assert store.log.synced_offset == 2
+    store.sync()
+    assert store.log.synced_offset == 4
 
 
 def test_a_journal_without_room_leaves_the_work_to_the_files(tmp_path: Path) -> None:

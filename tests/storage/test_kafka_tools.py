@@ -9,6 +9,7 @@ import pytest
 
 from oncestream.records.compression import Codec
 from oncestream.storage.config import LogConfig
+from oncestream.storage.steps import run_here
 from tests.java_tools import KafkaTools
 from tests.storage.kit import START_MS, Store, batch_of
 
@@ -75,7 +76,7 @@ def test_a_running_and_a_recovered_log_are_read_without_complaint(
     store: Store, kafka_tool: KafkaTools
 ) -> None:
     store.sync()
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     assert_readable(kafka_tool, store.log_folder)
     again = store.reborn()
     again.folder.close()
@@ -101,7 +102,7 @@ def test_a_compacted_log_is_read_without_complaint(tmp_path: Path, kafka_tool: K
     assert job is not None
     before = store.log.size_bytes
     job.run()
-    store.log.finish_compaction(job)
+    run_here(store.log.finish_compaction(job))
     assert store.log.size_bytes < before / 2
     store.folder.close()
     folder = store.log_folder

@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 
 from oncestream.records.compression import Codec
 from oncestream.storage.config import LogConfig
+from oncestream.storage.steps import run_here
 from oncestream.storage.writing import Appended
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from tests.effort import effort
@@ -122,7 +123,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule()
     def checkpoint(self) -> None:
-        self.store.folder.checkpoint()
+        run_here(self.store.folder.checkpoint())
 
     @rule()
     def stop_cleanly(self) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from oncestream.storage.config import LogConfig
 from oncestream.storage.folder import DataFolder
 from oncestream.storage.log import Log
+from oncestream.storage.steps import run_here
 from oncestream.testing.disk import DiskFaults
 from tests.effort import effort
 from tests.storage.kit import Clock, batch_of, values_in
@@ -64,7 +65,7 @@ class Machine:
         for log in self._logs:
             if log not in by_journal:
                 self._sync(log)
-        flush = journal.flush(by_journal)
+        flush = journal.flush([log.durability for log in by_journal])
         flush.run()
         assert flush.error is None
         journal.synced(flush)
@@ -105,7 +106,7 @@ class Machine:
             self._settling = list(self._logs)
 
     def checkpoint(self) -> None:
-        self._folder.checkpoint()
+        run_here(self._folder.checkpoint())
 
     def stop(self) -> None:
         self._folder.close()

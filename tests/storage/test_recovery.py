@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from oncestream.storage.config import LogConfig
+from oncestream.storage.steps import run_here
 from oncestream.testing.disk import FaultyDisk
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 from tests.storage.kit import Store, batch_of, read_bytes, values_in
@@ -135,7 +136,7 @@ def test_an_empty_segment_behind_a_torn_one_goes_away(small: Store) -> None:
 def test_only_segments_from_the_recovery_point_on_are_scanned(small: Store) -> None:
     fill(small, 40)
     small.sync()
-    small.folder.checkpoint()
+    run_here(small.folder.checkpoint())
     killed = small.killed()
     spoil_a_record(min((killed / "events-0").glob("*.log")))
     assert Store(killed, small.config, small.clock).log.failed is None
@@ -246,7 +247,7 @@ def test_a_closed_segment_that_lost_whole_batches_is_reported(small: Store) -> N
 def test_a_damaged_tail_that_was_known_to_be_durable_is_reported(store: Store) -> None:
     fill(store, 5)
     store.sync()
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     killed = store.killed()
     path = last_segment(killed)
     content = bytearray(path.read_bytes())
@@ -259,7 +260,7 @@ def test_a_damaged_tail_that_was_known_to_be_durable_is_reported(store: Store) -
 def test_a_tail_that_was_durable_and_is_missing_is_reported(store: Store) -> None:
     fill(store, 5)
     store.sync()
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     killed = store.killed()
     path = last_segment(killed)
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 3 // 5])
@@ -271,7 +272,7 @@ def test_a_tail_that_was_durable_and_is_missing_is_reported(store: Store) -> Non
 def test_a_tail_behind_what_was_durable_is_cut(store: Store) -> None:
     fill(store, 5)
     store.sync()
-    store.folder.checkpoint()
+    run_here(store.folder.checkpoint())
     store.log.append(batch_of([b"not yet durable"]))
     killed = store.killed()
     path = last_segment(killed)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
+import pytest
+
 from oncestream.machine import path_of
+from oncestream.storage.steps import run_here
 from oncestream.testing.disk import FaultyDisk
-from tests.storage.compacting import COMPACT, planned
+from tests.storage.compacting import COMPACT, planned, put, survivors
 from tests.storage.kit import Store
 
 FOLDER = "sync of the folder"
@@ -53,7 +57,7 @@ def test_a_swap_is_durable_before_what_it_replaces_is_removed(tmp_path: Path) ->
     job = planned(store)
     watched.steps.clear()
     job.run()
-    store.log.finish_compaction(job)
+    run_here(store.log.finish_compaction(job))
     log = f"{job.groups[0][0]:020d}.log"
     watched.assert_order(f"sync {log}.cleaned", f"rename {log}.swap", FOLDER, f"remove {log}")
     assert watched.next_after(f"rename {log}.swap") == FOLDER
@@ -70,3 +74,35 @@ def test_a_swap_that_a_start_finishes_is_durable(tmp_path: Path) -> None:
     watched = WatchedDisk()
     Store(crash, COMPACT, store.clock, watched)
     assert watched.next_after(f"rename {log}") == FOLDER
+
+
+@pytest.mark.parametrize("deleted", ["records", "topic"])
+def test_what_is_deleted_between_two_steps_of_a_swap_stays_deleted(tmp_path: Path, deleted: str) -> None:
+    """The steps wait for the disk on other threads; meanwhile the broker does what it is asked."""
+    count = 1
+    for moment in itertools.count():
+        store = Store(tmp_path / f"{deleted}-{moment}", COMPACT)
+        job = planned(store)
+        job.run()
+        old = store.log
+        steps = old.finish_compaction(job)
+        for number, step in enumerate(steps):
+            if number == moment and deleted == "records":
+                old.delete_before(30)
+            elif number == moment:
+                store.folder.delete_log(old)
+                store.log = store.folder.open_log("events", 0, b"n" * 16, COMPACT)
+            step.run()
+            count = number + 1
+        if moment == count:
+            break
+        assert old.retired or old.failed is None
+        put(store, b"new", b"v")
+        expected = [(store.log.start_offset, b"new", b"v")]
+        assert survivors(store.log) == expected
+        leftovers = [path.name for path in store.log_folder.iterdir() if "swap" in path.suffix]
+        assert leftovers == []
+        run_here(store.folder.checkpoint())
+        if deleted == "records":
+            assert survivors(store.reborn().log) == expected
+    assert count >= 4

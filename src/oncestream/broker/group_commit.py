@@ -1,4 +1,4 @@
-"""Group commit: worker threads call fdatasync; one call serves every append that came before it.
+"""Group commit: when which file is flushed; one flush serves every append that came before it.
 
 Mostly it is the journal that is flushed, for all partitions at once. A partition with something that the journal did
 not take (it is large, or the journal failed) is flushed by its own file, as all are when the journal is full.
@@ -10,13 +10,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import SimpleQueue
-from threading import Thread
 from typing import Final
 
 from oncestream.broker.partition import Partition
+from oncestream.broker.sync_threads import FlushRunner
+from oncestream.storage.durability import SyncTicket
 from oncestream.storage.journal import Journal, JournalFlush
-from oncestream.storage.sync import SyncTicket
 from oncestream.wire.error_codes import KafkaError
 
 logger = logging.getLogger("oncestream.broker")
@@ -24,37 +23,28 @@ logger = logging.getLogger("oncestream.broker")
 # Each partition whose files are not flushed keeps one of them open.
 UNSETTLED_MAX: Final = 256
 
-_Job = tuple[Callable[[], None], Callable[[], None]]  # for a thread; for the loop, afterwards
-
 
 class GroupCommit:
     """One flush of the journal, and one per partition, runs at a time; what comes meanwhile goes with the next."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int, journal: Journal) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, runner: FlushRunner, journal: Journal) -> None:
         self._loop = loop
+        self._runner = runner
         self._journal = journal
         self.unsettled_max = UNSETTLED_MAX
-        self._dirty: set[Partition] = set()
-        self._running: set[Partition] = set()
+        # Each in the order in which the partitions came.
+        self._dirty: dict[Partition, None] = {}
+        self._running: dict[Partition, None] = {}
+        self._unsettled: dict[Partition, None] = {}  # with something in the journal that is not settled
         self._flushing = False  # the journal
-        self._unsettled: set[Partition] = set()  # with something in the journal that is not settled
         self._settling = False
         self._to_settle: list[Partition] = []
         self._scheduled = False
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._journal_jobs: SimpleQueue[_Job | None] = SimpleQueue()  # never behind the others
-        self._queues = [self._jobs] * threads + [self._journal_jobs]  # one for each thread
-        self._threads = [
-            Thread(target=self._work, args=(queue,), name=f"oncestream-sync-{i}", daemon=True)
-            for i, queue in enumerate(self._queues)
-        ]
-        for thread in self._threads:
-            thread.start()
 
     def request(self, partition: Partition) -> None:
-        self._dirty.add(partition)
+        self._dirty[partition] = None
         if not self._scheduled:
             self._scheduled = True
             self._idle.clear()
@@ -64,7 +54,7 @@ class GroupCommit:
         """Begins to flush the files of all partitions that are durable by the journal only."""
         if self._settling or not self._unsettled or not self._journal.switch():
             return
-        self._to_settle, self._unsettled = list(self._unsettled | self._dirty), set()
+        self._to_settle, self._unsettled = list(self._unsettled | self._dirty), {}
         self._idle.clear()
         self._settling = True
         self._settle_next()
@@ -74,24 +64,22 @@ class GroupCommit:
         await self._idle.wait()
 
     def close(self) -> None:
-        for queue in self._queues:
-            queue.put(None)
-        for thread in self._threads:
-            thread.join()
+        self._runner.close()
 
     def _start(self) -> None:
         self._scheduled = False
         by_journal: list[Partition] = []
-        for partition in self._dirty - self._running:
+        for partition in [each for each in self._dirty if each not in self._running]:
             if partition.log.in_journal:
                 by_journal.append(partition)
             else:
-                self._dirty.discard(partition)
+                del self._dirty[partition]
                 if self._flush_file(partition, self._file_done):
-                    self._running.add(partition)
+                    self._running[partition] = None
         if by_journal and not self._flushing:
-            self._dirty.difference_update(by_journal)
-            self._unsettled.update(by_journal)
+            for partition in by_journal:
+                del self._dirty[partition]
+                self._unsettled[partition] = None
             self._flush_journal(by_journal)
         if not (self._dirty or self._running or self._flushing or self._settling):
             self._idle.set()
@@ -100,19 +88,13 @@ class GroupCommit:
         """Whether there is anything to flush."""
         ticket = partition.log.unsynced()
         if ticket is not None:
-            self._jobs.put((ticket.run, partial(done, partition, ticket)))
+            self._runner.flush_file(ticket, partial(done, partition, ticket))
         return ticket is not None
 
     def _flush_journal(self, partitions: list[Partition]) -> None:
         self._flushing = True
-        flush = self._journal.flush([partition.log for partition in partitions])
-        self._journal_jobs.put((flush.run, partial(self._journal_done, partitions, flush)))
-
-    def _work(self, jobs: SimpleQueue[_Job | None]) -> None:
-        while (job := jobs.get()) is not None:
-            run, done = job
-            run()
-            self._loop.call_soon_threadsafe(done)
+        flush = self._journal.flush([partition.log.durability for partition in partitions])
+        self._runner.flush_journal(flush, partial(self._journal_done, partitions, flush))
 
     def _journal_done(self, partitions: Sequence[Partition], flush: JournalFlush) -> None:
         self._flushing = False
@@ -122,7 +104,7 @@ class GroupCommit:
                 flush.error,
             )
             self._journal.stop()
-            self._dirty.update(partitions)
+            self._dirty.update(dict.fromkeys(partitions))
         else:
             self._journal.synced(flush)
             for partition, end_offset in zip(partitions, flush.ends, strict=True):
@@ -134,15 +116,13 @@ class GroupCommit:
             self._start()
 
     def _file_done(self, partition: Partition, ticket: SyncTicket) -> None:
-        self._running.discard(partition)
+        self._running.pop(partition, None)
         self._synced(partition, ticket)
         if not self._scheduled:
             self._start()
 
     def _settled(self, partition: Partition, ticket: SyncTicket) -> None:
         self._synced(partition, ticket)
-        if ticket.error is not None and not partition.log.retired:
-            self._journal.stop()  # it has what the file may lack
         self._settle_next()
 
     def _settle_next(self) -> None:

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from oncestream.broker.node import Node
 from oncestream.storage.log import Log
 from oncestream.storage.room import DiskFull
+from oncestream.storage.steps import Steps
 from oncestream.wire.error_codes import KafkaError
 
 logger = logging.getLogger("oncestream.broker")
 
 
 class Housekeeping:
-    """One round after another; compaction runs in a thread, one log at a time."""
+    """One round after another, one log at a time; what waits for the disk, or takes long, runs in a thread."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -51,7 +52,7 @@ class Housekeeping:
             with _going_on("compaction", log):
                 await self._compact(log, now_ms)
         with _going_on("checkpoint"):
-            self._node.folder.checkpoint()
+            await self._in_steps(self._node.folder.checkpoint())
 
     def _logs(self) -> Iterator[Log]:
         for topic in tuple(self._node.topics.values()):
@@ -64,7 +65,7 @@ class Housekeeping:
         if job is None:
             return
         await self._run_in_thread(job.run)
-        log.finish_compaction(job)
+        await self._in_steps(log.finish_compaction(job))
         if job.error is not None:
             raise job.error
         logger.info("compacted topic=%s partition=%d to_offset=%d", log.topic, log.partition, job.end_offset)
@@ -76,6 +77,10 @@ class Housekeeping:
             await self._run_in_thread(ticket.run)
             with _going_on("flush", log):
                 log.synced(ticket)
+
+    async def _in_steps(self, steps: Steps) -> None:
+        for step in steps:
+            await self._run_in_thread(step.run)
 
     async def _run_in_thread(self, work: Callable[[], None]) -> None:
         self._in_thread = self._node.loop.run_in_executor(None, work)

@@ -29,6 +29,7 @@ from oncestream.broker.group_commit import GroupCommit
 from oncestream.broker.partition import Partition
 from oncestream.broker.settings import BrokerSettings, Durability
 from oncestream.broker.stream_rules import StreamRules
+from oncestream.broker.sync_threads import FlushRunner, SyncThreads
 from oncestream.broker.topic_names import INTERNAL, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncestream.errors import BadSetting, DataFolderUnusable
 from oncestream.storage.config import LogConfig
@@ -74,7 +75,7 @@ class Node:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         disk: Disk = REAL_DISK,
-        commits: GroupCommit | None = None,
+        flush_runner: FlushRunner | None = None,
     ) -> None:
         self.settings = settings  # those in force: as `started`, but for what clients have changed since
         self.started = settings
@@ -95,7 +96,8 @@ class Node:
         self.folder = DataFolder.open(
             settings.data, clock_ms=clock.now_ms, disk=disk, open_files_max=settings.open_files_max
         )
-        self.commits = commits or GroupCommit(loop, settings.sync_threads, self.folder.journal)
+        runner = flush_runner or SyncThreads(loop, settings.sync_threads)
+        self.commits = GroupCommit(loop, runner, self.folder.journal)
         self.flush_timeouts = FlushTimeouts(loop, clock)
         try:
             self.catalog = Catalog.open(self.folder)

@@ -53,9 +53,10 @@ class Partition:
 
     def appended(self) -> None:
         """To be called after every append to the log."""
+        durability = self.log.durability
         if self._request_sync is None:
-            self._advance(self.log.end_offset)
-        elif self.log.synced_offset < self.log.end_offset:
+            self._advance(durability.end_offset)
+        elif durability.synced_offset < durability.end_offset:
             self._request_sync(self)
 
     def when_synced(self, offset: int, callback: SyncCallback) -> None:

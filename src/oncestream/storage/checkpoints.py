@@ -6,6 +6,7 @@ import base64
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Final, NamedTuple
 
 from oncestream.storage.disk import Disk
@@ -55,9 +56,31 @@ def read_offsets(path: Path) -> dict[Partition, int]:
     return offsets
 
 
-def write_offsets(path: Path, offsets: Mapping[Partition, int], disk: Disk) -> None:
-    entries = [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
-    disk.replace_file(path, lines_of(entries))
+class OffsetsFile:
+    """A checkpoint file. One thread says what it should hold, any thread writes it; the newest content wins."""
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.offsets: Mapping[Partition, int] = read_offsets(path)  # replaced, never changed
+        self._written: Mapping[Partition, int] | None = self.offsets if path.exists() else None
+        self._path = path
+        self._disk = disk
+        self._writing = Lock()
+
+    @property
+    def is_written(self) -> bool:
+        return self._written == self.offsets
+
+    def write(self) -> None:
+        with self._writing:
+            offsets = self.offsets
+            if offsets == self._written:
+                return
+            self._written = None  # if it fails, nobody knows what is there
+            lines = [
+                f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())
+            ]
+            self._disk.replace_file(self._path, lines_of(lines))
+            self._written = offsets
 
 
 def read_topic_id(folder: Path) -> bytes | None:

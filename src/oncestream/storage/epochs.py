@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 from typing import Final, NamedTuple
 
 from oncestream.storage.checkpoints import lines_of, read_lines
@@ -19,14 +20,16 @@ class EpochStart(NamedTuple):
 
 
 class LeaderEpochs:
-    """Epochs in rising order, written through to the log's checkpoint file; on a full disk with the next `flush`."""
+    """Epochs in rising order. A new one is written at once, or, as what is cut off, with the next `flush`."""
 
     def __init__(self, folder: Path, disk: Disk, room: Room) -> None:
         self._path = folder / FILE_NAME
         self._disk = disk
         self._room = room
-        self._unwritten = False
-        self._starts = _read(self._path)
+        self.is_written = True
+        self._is_retired = False
+        self._writing = Lock()
+        self._starts = _read(self._path)  # replaced, never changed: other threads read it
 
     @property
     def latest(self) -> int:
@@ -52,15 +55,23 @@ class LeaderEpochs:
         older = [start for start in self._starts if start.start_offset <= start_offset]
         if older and (len(older) > 1 or older[0].start_offset != start_offset):
             self._starts = [EpochStart(older[-1].epoch, start_offset), *self._starts[len(older) :]]
-            self._write()
+            self.is_written = False
 
     def flush(self) -> None:
-        """Writes what is not written yet. Until then recovery must find it in the batches."""
-        if self._unwritten:
-            content = lines_of([f"{epoch} {offset}" for epoch, offset in self._starts])
+        """Writes what is not written yet, on any thread. Until then recovery must find it in the batches."""
+        with self._writing:
+            if self.is_written or self._is_retired:
+                return
+            starts = self._starts
+            content = lines_of([f"{epoch} {offset}" for epoch, offset in starts])
             # The first epoch is found again in the batches; a bump must outlive a power cut.
-            self._disk.replace_file(self._path, content, durable=self.latest > 0)
-            self._unwritten = False
+            self._disk.replace_file(self._path, content, durable=starts != [] and starts[-1].epoch > 0)
+            self.is_written = starts is self._starts
+
+    def retire(self) -> None:
+        """The log is deleted: its file may soon be another's."""
+        with self._writing:
+            self._is_retired = True
 
     def end_offset_of(self, epoch: int, log_end_offset: int) -> EpochStart:
         """The largest epoch not above `epoch` and where it ended: OffsetForLeaderEpoch."""
@@ -75,12 +86,12 @@ class LeaderEpochs:
     def _assign(self, epoch: int, start_offset: int) -> bool:
         if epoch <= self.latest:
             return False
-        self._starts = [start for start in self._starts if start.start_offset < start_offset]
-        self._starts.append(EpochStart(epoch, start_offset))
+        kept = [start for start in self._starts if start.start_offset < start_offset]
+        self._starts = [*kept, EpochStart(epoch, start_offset)]
         return True
 
     def _write(self) -> None:
-        self._unwritten = True
+        self.is_written = False
         with self._room.not_needed_for(f"writing {self._path}"):
             self.flush()
 

@@ -21,12 +21,11 @@ from oncestream.storage.checkpoints import (
     PARTITION_METADATA,
     RECOVERY_POINTS,
     START_OFFSETS,
+    OffsetsFile,
     Partition,
     read_lines,
-    read_offsets,
     read_or_make_identity,
     read_topic_id,
-    write_offsets,
     write_topic_id,
 )
 from oncestream.storage.config import LogConfig
@@ -40,6 +39,7 @@ from oncestream.storage.recovery import Checkpointed, load_log
 from oncestream.storage.reserve import Reserve
 from oncestream.storage.room import Room
 from oncestream.storage.segment import SUFFIXES
+from oncestream.storage.steps import Steps, run_here, step
 from oncestream.wire.error_codes import KafkaError
 
 logger = logging.getLogger("oncestream.storage")
@@ -84,7 +84,7 @@ class DataFolder:
             not self._clean and self._boot.is_another and read_lines(path / RECOVERY_POINTS) is not None
         )
         self._checkpoints = {
-            name: read_offsets(path / name) for name in (RECOVERY_POINTS, START_OFFSETS, CLEANER_OFFSETS)
+            name: OffsetsFile(path / name, disk) for name in (RECOVERY_POINTS, START_OFFSETS, CLEANER_OFFSETS)
         }
         if self._clean:
             (path / CLEAN_SHUTDOWN).unlink()
@@ -131,7 +131,7 @@ class DataFolder:
             room=self.room,
             journal=self.journal,
             clock_ms=self._clock_ms,
-            persist_offsets=self._write_offsets,
+            persist_offsets=self._persist_offsets,
             persist_recovery_point=partial(self._move_recovery_point, key),
         )
         is_new = not folder.exists()
@@ -150,8 +150,7 @@ class DataFolder:
     def started(self) -> None:
         """All logs are open: what the last stop left of them is dealt with."""
         with self.room.not_needed_for("noting the start"):
-            if not (self.path / RECOVERY_POINTS).exists():
-                self._write(RECOVERY_POINTS, {})
+            self._checkpoints[RECOVERY_POINTS].write()
             self._boot.set()
 
     def partition_folders(self) -> list[tuple[str, int, bytes | None]]:
@@ -190,13 +189,15 @@ class DataFolder:
         self._forget((topic, partition))
         return self._rename(self.path / f"{topic}-{partition}", STRAY_SUFFIX)
 
-    def checkpoint(self) -> None:
+    def checkpoint(self) -> Steps:
         """Writes recovery points, start offsets and cleaner offsets, where they changed."""
         try:
             for log in self._healthy().values():
-                log.flush_indexes()
-            self._write(RECOVERY_POINTS, {key: log.settled_offset for key, log in self._healthy().items()})
-            self._write_offsets()
+                if log.failed is None:  # nor deleted, since the step before
+                    yield from log.flush_indexes()
+            self._set(RECOVERY_POINTS, {key: log.settled_offset for key, log in self._healthy().items()})
+            yield from self._written(RECOVERY_POINTS)
+            yield from self._persist_offsets()
             self.reserve.fill()
         except OSError as error:
             raise self.room.error_for(f"checkpoint of {self.path}", error) from error
@@ -208,7 +209,7 @@ class DataFolder:
         try:
             for log in self.logs.values():
                 log.close()
-            self.checkpoint()
+            run_here(self.checkpoint())
             if self._is_sound():
                 self._disk.replace_file(self.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
                 self.journal.remove()
@@ -234,9 +235,9 @@ class DataFolder:
         """Makes a new log's folder; it must not take over what is on record of a deleted one of its name."""
         if not folder.exists():
             self._gone.add(key)
-            for name, offsets in self._checkpoints.items():
-                if key in offsets:
-                    self._write(name, {other: offset for other, offset in offsets.items() if other != key})
+            for file in self._checkpoints.values():
+                file.offsets = {other: offset for other, offset in file.offsets.items() if other != key}
+                file.write()
             self._disk.make_folder(folder)
         self._gone.discard(key)
         if read_topic_id(folder) != topic_id:
@@ -246,9 +247,9 @@ class DataFolder:
         return Checkpointed(
             clean=self._clean,
             lost_power=self._lost_power,
-            recovery_point=self._checkpoints[RECOVERY_POINTS].get(key, 0),
-            start_offset=self._checkpoints[START_OFFSETS].get(key, 0),
-            first_dirty_offset=self._checkpoints[CLEANER_OFFSETS].get(key),
+            recovery_point=self._checkpoints[RECOVERY_POINTS].offsets.get(key, 0),
+            start_offset=self._checkpoints[START_OFFSETS].offsets.get(key, 0),
+            first_dirty_offset=self._checkpoints[CLEANER_OFFSETS].offsets.get(key),
         )
 
     def _is_sound(self) -> bool:
@@ -259,40 +260,47 @@ class DataFolder:
     def _healthy(self) -> dict[Partition, Log]:
         return {key: log for key, log in self.logs.items() if log.failed is None}
 
-    def _move_recovery_point(self, key: Partition, at_least: int) -> None:
+    def _move_recovery_point(self, key: Partition, at_least: int) -> Steps:
         """Of one log, at once, unless it is there; those of the others follow with the next checkpoint."""
-        points = self._checkpoints[RECOVERY_POINTS]
-        if points.get(key, 0) < at_least:
-            self.logs[key].flush_indexes()
-            known = {other: points[other] for other in self._healthy() if other in points}
-            self._write(RECOVERY_POINTS, known | {key: self.logs[key].settled_offset})
+        log = self.logs[key]
+        if self._checkpoints[RECOVERY_POINTS].offsets.get(key, 0) < at_least:
+            yield from log.flush_indexes()
+            if self.logs.get(key) is log:
+                points = self._checkpoints[RECOVERY_POINTS].offsets
+                known = {other: points[other] for other in self._healthy() if other in points}
+                self._set(RECOVERY_POINTS, known | {key: log.settled_offset})
+        yield from self._written(RECOVERY_POINTS)
 
-    def _write_offsets(self) -> None:
+    def _persist_offsets(self) -> Steps:
         """Where logs begin, and up to where they are compacted."""
         moved = {
             key: log.start_offset
             for key, log in self.logs.items()
             if log.start_offset > log.first_segment_offset
         }
-        self._write(START_OFFSETS, moved)
+        self._set(START_OFFSETS, moved)
         compacted = {
             key: log.first_dirty_offset
             for key, log in self._healthy().items()
             if log.first_dirty_offset is not None
         }
-        self._write(CLEANER_OFFSETS, compacted)
+        self._set(CLEANER_OFFSETS, compacted)
+        yield from self._written(START_OFFSETS, CLEANER_OFFSETS)
 
-    def _write(self, name: str, offsets: dict[Partition, int]) -> None:
+    def _set(self, name: str, offsets: dict[Partition, int]) -> None:
         """Logs not opened yet, and those that failed, keep what was known of them."""
+        file = self._checkpoints[name]
         kept = {
             key: offset
-            for key, offset in self._checkpoints[name].items()
+            for key, offset in file.offsets.items()
             if key not in self._gone and (key not in self.logs or self.logs[key].failed is not None)
         }
-        offsets = kept | offsets
-        if offsets != self._checkpoints[name] or not (self.path / name).exists():
-            write_offsets(self.path / name, offsets, self._disk)
-            self._checkpoints[name] = offsets
+        file.offsets = kept | offsets
+
+    def _written(self, *names: str) -> Steps:
+        for file in (self._checkpoints[name] for name in names):
+            if not file.is_written:
+                yield from step(file.write)
 
     def _forget(self, key: Partition) -> None:
         self.logs.pop(key, None)

@@ -17,11 +17,12 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from oncestream.records.batch import CRC_START, HEADER_SIZE, BatchHeader, is_valid_batch, parse_header
 from oncestream.records.crc import crc32c
 from oncestream.storage.disk import Disk
+from oncestream.storage.durability import Durability
 from oncestream.storage.files import OpenFile
 
 logger = logging.getLogger("oncestream.storage")
@@ -53,16 +54,6 @@ class LogKey(NamedTuple):
         return _KEY.pack(*self)
 
 
-class Journaled(Protocol):
-    """A log, as far as the journal knows it."""
-
-    journal_end: int  # the end of its last batch that is here
-    journal_key: bytes
-
-    def left_out(self, end_offset: int) -> None:
-        """The batch that ends there could not be written here, although it was taken."""
-
-
 class Journal:
     """Two files that take turns. Owned by one thread; flushes run on others."""
 
@@ -84,7 +75,7 @@ class Journal:
         self._other_free = True
         self._held = False
         self._parts: list[memoryview | bytes] = []  # of entries that are to be written
-        self._takers: list[tuple[Journaled, int]] = []  # whose they are, and where their batches end
+        self._takers: list[tuple[Durability, int]] = []  # whose they are, and where their batches end
 
     # -- after a crash ------------------------------------------------------------------------
 
@@ -117,7 +108,7 @@ class Journal:
 
     # -- appending ----------------------------------------------------------------------------
 
-    def add(self, log: Journaled, batch: memoryview, end_offset: int) -> bool:
+    def add(self, log: Durability, batch: memoryview, end_offset: int) -> bool:
         """Whether the stamped batch will be durable with the next flush; if not, its log's file must be flushed."""
         size = len(batch)
         if size > self.batch_bytes_max:
@@ -157,13 +148,13 @@ class Journal:
             return
         self._position += written
         for log, end_offset in takers:
-            log.journal_end = end_offset
+            log.in_journal(end_offset)
 
     def _write_rest(
         self,
         file: OpenFile,
         parts: list[memoryview | bytes],
-        takers: list[tuple[Journaled, int]],
+        takers: list[tuple[Durability, int]],
         written: int,
     ) -> None:
         """Each whole entry counts. Where one fails the journal ends for a reader, until another takes its place."""
@@ -176,7 +167,7 @@ class Journal:
                 log.left_out(end_offset)
             else:
                 self._position += len(entry)
-                log.journal_end = end_offset
+                log.in_journal(end_offset)
             written -= len(entry)
 
     @property
@@ -207,7 +198,7 @@ class Journal:
 
     # -- flushing -----------------------------------------------------------------------------
 
-    def flush(self, logs: Sequence[Journaled]) -> JournalFlush:
+    def flush(self, logs: Sequence[Durability]) -> JournalFlush:
         return JournalFlush(self, logs)
 
     def synced(self, flush: JournalFlush) -> None:
@@ -244,7 +235,7 @@ class JournalFlush:
     """Made on the owner's thread; `run` may run on any other."""
 
     journal: Journal
-    logs: Sequence[Journaled]
+    logs: Sequence[Durability]
     ends: list[int] = field(default_factory=list)
     finished: list[OpenFile] = field(default_factory=list)
     names: int = 0

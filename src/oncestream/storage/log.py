@@ -11,6 +11,7 @@ from oncestream.storage.config import LogConfig
 from oncestream.storage.place import LoadedLog, LogPlace
 from oncestream.storage.retention import segments_below, segments_to_delete
 from oncestream.storage.segment import segment_path
+from oncestream.storage.steps import Steps, run_here
 from oncestream.storage.swap import swap_in
 from oncestream.storage.writing import LogWriter, storage_error
 
@@ -31,7 +32,7 @@ class Log(LogWriter):
             with self._storing("deleting records"):
                 self._move_start(offset)
                 self._delete_segments(segments_below(self._segments, offset))  # first: it makes room
-                self._place.persist_offsets()
+                run_here(self._place.persist_offsets())
         return self.start_offset
 
     def apply_retention(self, now_ms: int) -> int:
@@ -70,33 +71,37 @@ class Log(LogWriter):
         self._compacting = job is not None
         return job
 
-    def finish_compaction(self, job: CompactionJob) -> None:
+    def finish_compaction(self, job: CompactionJob) -> Steps:
         """Puts the segments of a job that has run in the place of the old ones; call it for a failed job too."""
-        self._compacting = False
         if isinstance(job.error, OSError):
             job.error = self._room.error_for(f"compaction of {self.folder.name}", job.error)
-        if self.failed is not None:
-            return  # what the job wrote is dropped at the next start, if the folder is still this log's
-        if job.error is None:
-            self._announce_holes(job)
         try:
-            if swap_in(job, self._segments, self._place):
+            if job.error is None and not self._is_over():
+                yield from self._announce_holes(job)
+            # If it is over, what the job wrote is dropped at the next start, if the folder is still this log's.
+            if not self._is_over() and (yield from swap_in(job, self._segments, self._place, self._is_over)):
                 self.first_dirty_offset = job.end_offset
         except OSError as error:
-            message = f"compaction of {self.folder.name} stopped half-way: {error}"
-            raise self._fail(storage_error(message)) from error
+            if not self.retired:
+                message = f"compaction of {self.folder.name} stopped half-way: {error}"
+                raise self._fail(storage_error(message)) from error
+        finally:
+            self._compacting = False
 
-    def _announce_holes(self, job: CompactionJob) -> None:
+    def _announce_holes(self, job: CompactionJob) -> Steps:
         """Recovery must know, whatever happens next, that there may be holes, and that no journal fills them."""
         known = self.first_dirty_offset
         try:
-            self._place.persist_recovery_point(job.end_offset)
+            yield from self._place.persist_recovery_point(job.end_offset)
             if known is None:
                 self.first_dirty_offset = job.first_dirty_offset
-                self._place.persist_offsets()
+                yield from self._place.persist_offsets()
         except OSError as error:
             self.first_dirty_offset = known
             job.error = self._room.error_for(f"compaction of {self.folder.name}", error)
+
+    def _is_over(self) -> bool:
+        return self.failed is not None
 
     def _roll_if_old(self, now_ms: int) -> None:
         live = self._segments[-1]
@@ -114,7 +119,7 @@ class Log(LogWriter):
 
     def _move_start(self, offset: int) -> None:
         self.start_offset = offset
-        self.synced_offset = max(self.synced_offset, offset)
+        self.durability.begins_at(offset)
         self._epochs.cut_start(offset)
 
     def _delete_segments(self, count: int) -> None:

@@ -14,6 +14,7 @@ from oncestream.storage.journal import Journal, LogKey
 from oncestream.storage.producers import Producers
 from oncestream.storage.room import Room
 from oncestream.storage.segment import Segment
+from oncestream.storage.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class LogPlace:
     room: Room
     journal: Journal
     clock_ms: Callable[[], int]
-    persist_offsets: Callable[[], None]
-    persist_recovery_point: Callable[[int], None]
+    persist_offsets: Callable[[], Steps]
+    persist_recovery_point: Callable[[int], Steps]
 
     @property
     def key(self) -> LogKey:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oncestream.storage import lookup
+from oncestream.storage.durability import Durability
 from oncestream.storage.files import FileSlice
 from oncestream.storage.index import AbortedTransaction, TimestampOffset
 from oncestream.storage.place import LoadedLog
@@ -18,11 +19,9 @@ from oncestream.wire.error_codes import ErrorCode, KafkaError
 class LogReader:
     """What can be asked of a log. `Log` adds what changes it."""
 
-    def __init__(self, loaded: LoadedLog) -> None:
+    def __init__(self, loaded: LoadedLog, durability: Durability) -> None:
         self.start_offset = loaded.start_offset
-        self.end_offset = loaded.end_offset
-        self.synced_offset = loaded.end_offset  # below it all is durable, in the files or in the journal
-        self.settled_offset = loaded.end_offset  # below it all is durable in the files
+        self.durability = durability
         self.leader_epoch = loaded.epochs.latest
         self.damage = loaded.damage
         self.failed: KafkaError | None = None
@@ -31,6 +30,18 @@ class LogReader:
         self._segments = loaded.segments
         self._producers = loaded.producers
         self._epochs = loaded.epochs
+
+    @property
+    def end_offset(self) -> int:
+        return self.durability.end_offset
+
+    @property
+    def synced_offset(self) -> int:
+        return self.durability.synced_offset
+
+    @property
+    def settled_offset(self) -> int:
+        return self.durability.settled_offset
 
     @property
     def size_bytes(self) -> int:

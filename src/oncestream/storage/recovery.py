@@ -338,6 +338,7 @@ def _settle_epochs(loaded: LoadedLog, *, clean: bool) -> None:
     """An unclean stop begins a new epoch, by which clients notice that the tail may have changed."""
     if loaded.damage is not None:
         return
+    loaded.epochs.cut_start(loaded.start_offset)  # a crash may have come before it was written
     latest = loaded.epochs.latest
     if latest < 0:
         loaded.epochs.begin(0, loaded.end_offset)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from oncestream.records.batch import LOG_APPEND_TIME, BatchHeader, check_batch, parse_header, stamp
 from oncestream.records.control import EndMarker, build_marker
 from oncestream.storage.config import LogConfig
+from oncestream.storage.durability import Durability, SyncTicket
+from oncestream.storage.files import OpenFile
 from oncestream.storage.place import LoadedLog, LogPlace
 from oncestream.storage.producers import BatchTrace
 from oncestream.storage.reading import LogReader
 from oncestream.storage.segment import Segment, segment_path
 from oncestream.storage.snapshot import write_snapshot
-from oncestream.storage.sync import SyncTicket, Unsynced
+from oncestream.storage.steps import Steps, run_here, step
 from oncestream.storage.validation import check_client_batch, check_records, prepare
 from oncestream.wire.error_codes import ErrorCode, KafkaError
 
@@ -34,7 +37,14 @@ class LogWriter(LogReader):
     """What makes a log grow, and durable. `Log` adds what makes it shrink."""
 
     def __init__(self, place: LogPlace, loaded: LoadedLog, config: LogConfig) -> None:
-        super().__init__(loaded)
+        durability = Durability(
+            place.key.pack(),
+            place.folder,
+            place.disk,
+            end_offset=loaded.end_offset,
+            new_folder=loaded.is_new,
+        )
+        super().__init__(loaded, durability)
         self.topic = place.topic
         self.partition = place.partition
         self.topic_id = place.topic_id
@@ -42,12 +52,8 @@ class LogWriter(LogReader):
         self.config = config
         self._place = place
         self._room = place.room
-        self._unsynced = Unsynced(place.folder, place.disk, new_folder=loaded.is_new)
         self._journal = place.journal
-        self.journal_key = place.key.pack()
-        self.journal_end = loaded.end_offset
         self.retired = False  # its topic was deleted
-        self._unjournaled_end = 0  # below it is something that the journal does not have
         self._torn = False  # a failed write left something behind the last whole batch
 
     @property
@@ -94,7 +100,8 @@ class LogWriter(LogReader):
         base_offset = self._write(batch, header, now_ms)
         if header.producer_id >= 0:
             self._producers.apply(header, base_offset, now_ms)
-        return _new(Appended, (base_offset, self.end_offset - 1, append_time_ms, self.start_offset, False))
+        end_offset = self.durability.end_offset
+        return _new(Appended, (base_offset, end_offset - 1, append_time_ms, self.start_offset, False))
 
     def append_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, commit: bool
@@ -124,7 +131,7 @@ class LogWriter(LogReader):
 
     def unsynced(self) -> SyncTicket | None:
         """What a sync must cover to make everything written so far durable; None if it is."""
-        return self._unsynced.ticket(self.end_offset)
+        return self.durability.ticket()
 
     def synced(self, ticket: SyncTicket) -> None:
         """The ticket has run: moves both offsets up, or, if it failed, fails the log for good and raises.
@@ -137,33 +144,29 @@ class LogWriter(LogReader):
             raise self._fail(storage_error(f"sync of {self.folder.name} failed: {ticket.error}"))
         if self.failed is not None:
             raise self._failure()
-        self._unsynced.done(ticket, self.end_offset)
-        self.settled_offset = max(self.settled_offset, ticket.end_offset)
-        self._move_synced(ticket.end_offset)
+        self.durability.settled(ticket)
+        self._forget_ended()
 
     @property
     def in_journal(self) -> bool:
-        """Whether the journal has everything that is not settled, so that its flush makes it durable."""
-        return self._journal.active and self._unjournaled_end <= self.settled_offset
+        """Whether a flush of the journal makes durable all that is not."""
+        return self._journal.active and self.durability.is_journaled
 
     def journaled(self, end_offset: int) -> None:
-        """The journal was flushed when the log ended at `end_offset`."""
-        if self.failed is None and self._unjournaled_end <= self.settled_offset:
-            self._move_synced(end_offset)
+        """The journal was flushed when its last batch of this log ended at `end_offset`."""
+        if self.failed is None:
+            self.durability.journaled(end_offset)
+            self._forget_ended()
 
-    def left_out(self, end_offset: int) -> None:
-        """The journal could not keep the batch that ends there."""
-        self._unjournaled_end = end_offset
-
-    def flush_indexes(self) -> None:
+    def flush_indexes(self) -> Steps:
         """Writes index entries and epochs that are only in memory: before the recovery point may move."""
-        for segment in self._segments[:-1]:
-            if not segment.is_frozen:
-                for file in segment.flush_indexes(closing=True):
-                    self._place.disk.sync(file.fd)
-                segment.freeze()
+        closed = [segment for segment in self._segments[:-1] if not segment.is_frozen]
+        files = [file for segment in closed for file in segment.flush_indexes(closing=True)]
         self._segments[-1].flush_indexes()
-        self._epochs.flush()
+        if files or not self._epochs.is_written:
+            yield from step(partial(self._sync_indexes, files))
+        for segment in closed:
+            segment.freeze()
 
     def close(self) -> None:
         """Everything durable, a producer snapshot at the end; if that fails, `failed` says why."""
@@ -175,9 +178,8 @@ class LogWriter(LogReader):
             if ticket is not None:
                 ticket.run()
                 self.synced(ticket)
-            self.flush_indexes()
-            for file in self._segments[-1].flush_indexes(closing=True):
-                self._place.disk.sync(file.fd)
+            run_here(self.flush_indexes())
+            self._sync_indexes(self._segments[-1].flush_indexes(closing=True))
             self._snapshot()
         except OSError as error:
             self._fail(self._room.error_for(f"closing {self.folder.name}", error))
@@ -187,14 +189,20 @@ class LogWriter(LogReader):
     def retire(self) -> None:
         """The log's topic is deleted: whoever still holds the log can do no harm to a new one of its name."""
         self.retired = True
+        self._epochs.retire()
         self.failed = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.folder.name} was deleted")
 
     # Inside.
 
-    def _move_synced(self, offset: int) -> None:
-        self.synced_offset = max(self.synced_offset, offset)
+    def _sync_indexes(self, files: list[OpenFile]) -> None:
+        """On any thread."""
+        for file in files:
+            self._place.disk.sync(file.fd)
+        self._epochs.flush()
+
+    def _forget_ended(self) -> None:
         if self._producers.ended:
-            self._producers.forget_ended(self.synced_offset)
+            self._producers.forget_ended(self.durability.synced_offset)
 
     def _check_producer(self, header: BatchHeader, *, internal: bool) -> BatchTrace | None:
         if internal:
@@ -208,8 +216,8 @@ class LogWriter(LogReader):
         if size > limits.size_bytes:
             message = f"batch of {size} bytes; a segment holds {limits.size_bytes}"
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, message)
-        unsynced = self._unsynced
-        base_offset = self.end_offset
+        durability = self.durability
+        base_offset = durability.end_offset
         last_offset = base_offset + header.last_offset_delta
         segment = self._segments[-1]
         try:
@@ -220,13 +228,13 @@ class LogWriter(LogReader):
             ):
                 segment = self._roll(now_ms)
             stamp(batch, base_offset, self.leader_epoch)
-            file = unsynced.live = segment.append(
+            file = durability.live = segment.append(
                 batch,
                 base_offset,
                 last_offset,
                 header.max_timestamp,
                 self._config.index_interval_bytes,
-                unsynced.live,
+                durability.live,
             )
         except OSError as error:
             self._torn = True
@@ -236,16 +244,15 @@ class LogWriter(LogReader):
         if self._room.is_full:
             self._room.wrote()
         end_offset = last_offset + 1
+        durability.wrote(file, end_offset)
         if not self._add_to_journal(batch, end_offset):
-            self._unjournaled_end = end_offset
-        self.end_offset = end_offset
-        unsynced.tail = (file, end_offset)
+            durability.left_out(end_offset)
         return base_offset
 
     def _add_to_journal(self, batch: memoryview, end_offset: int) -> bool:
         """Not the first batches of a file: all before it, and its name, are to be durable before they are."""
-        journal = self._journal
-        return journal.active and not self._unsynced.has_new_names and journal.add(self, batch, end_offset)
+        journal, durability = self._journal, self.durability
+        return journal.active and not durability.has_new_names and journal.add(durability, batch, end_offset)
 
     def _cut_torn(self) -> None:
         if self._torn:
@@ -253,8 +260,11 @@ class LogWriter(LogReader):
             self._torn = False
 
     def _fail(self, error: KafkaError) -> KafkaError:
+        """For good. What the journal has of the log, and the files may lack, stays there for the next start."""
         if self.failed is None:
             self.failed = error
+        if self.durability.needs_journal:
+            self._journal.stop()
         return self._failure()
 
     def _roll(self, now_ms: int) -> Segment:
@@ -270,7 +280,7 @@ class LogWriter(LogReader):
         )
         new.create()
         old.freeze()
-        self._unsynced.roll(files)
+        self.durability.rolled(files)
         self._segments.append(new)
         return new
 

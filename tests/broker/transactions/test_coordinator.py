@@ -496,16 +496,17 @@ def test_nothing_is_answered_before_it_is_durable(tmp_path: Path) -> None:
     assert client.init() is NONE
     answers: list[Any] = []
     world.send(client.batch(b"v"), 12).then(answers.append)
-    (data,) = [p for p in world.commits.dirty if p.topic == TOPIC]
-    (log,) = [p for p in world.commits.dirty if p.topic == "__transaction_state"]
-    world.commits.flush(data)
+    unflushed = [p for p in world.partitions if p.log.synced_offset < p.log.end_offset]
+    (data,) = [p for p in unflushed if p.topic == TOPIC]
+    (log,) = [p for p in unflushed if p.topic == "__transaction_state"]
+    world.flush(data)
     assert len(answers) == 0
-    world.commits.flush(log)
+    world.flush(log)
     assert len(answers) == 1
     world.send(client.ending(), 5).then(answers.append)
     assert len(answers) == 1
     assert world.committed(0) == []
-    world.commits.flush(log)
+    world.flush(log)
     assert len(answers) == 2
     assert state_of(world).state is State.COMPLETE_COMMIT
     world.stop()
@@ -514,13 +515,14 @@ def test_nothing_is_answered_before_it_is_durable(tmp_path: Path) -> None:
 def test_data_are_on_the_disk_before_the_decision_to_commit_is(tmp_path: Path) -> None:
     world = World(tmp_path)
     client = ready(world)
+    world.flush_by_files()
     request = client.batch(b"v")
     request.acks = 1
     world.send(request, 12)
     log = world.node.topics["__transaction_state"].partitions
     later = world.send(client.ending(), 5)
     for partition in log:
-        world.commits.flush(partition)
+        world.flush(partition)
     found = world.node.transactions.states.get("x")
     assert found is not None
     assert found.state is State.ONGOING
@@ -599,10 +601,11 @@ def test_a_coordinator_that_dies_after_the_decision_carries_it_out_when_it_is_ba
 def test_a_write_whose_joining_was_lost_with_the_power_can_be_repeated_and_committed(tmp_path: Path) -> None:
     world = World(tmp_path)
     client = ready(world)
+    world.flush_by_files()
     request = client.batch(b"v")
     world.send(request, 12)
-    world.commits.flush(world.data_partitions[0])
-    world.lose_power(lambda _: 0)
+    world.flush(world.data_partitions[0])
+    world.lose_power()
     assert world.data_partitions[0].log.end_offset == 1
     assert state_of(world).state is State.ONGOING
     assert produced(world.ask(request, 12)) is NONE
@@ -618,20 +621,21 @@ def test_what_was_begun_after_an_end_is_not_ended_with_it_when_the_power_is_lost
     """The log falls back to the decision, while the partition has the marker and a record after it."""
     world = World(tmp_path)
     client = ready(world)
+    world.flush_by_files()
     world.node.transactions.ledger.put(state_of(world).move_to(State.EMPTY, 0, epoch=epoch))
     client.epoch = epoch
     assert client.produce(b"first") is NONE
     ends: list[Any] = []
     world.send(client.ending(), 5).then(ends.append)
     for partition in world.node.topics["__transaction_state"].partitions:
-        world.commits.flush(partition)
+        world.flush(partition)
     client.id, client.epoch, client.sequences = ends[0].producer_id, ends[0].producer_epoch, {}
     request = client.batch(b"second")
     world.send(request, 12)
     for _ in range(2):
-        world.commits.flush(world.data_partitions[0])
+        world.flush(world.data_partitions[0])
     assert world.data_partitions[0].log.synced_offset == 3
-    world.lose_power(lambda _: 0)
+    world.lose_power()
     assert state_of(world).state is State.ONGOING
     assert world.committed(0) == [b"first"]
     assert produced(world.ask(request, 12)) is NONE
@@ -763,7 +767,7 @@ def test_a_commit_is_not_decided_when_one_of_its_partitions_cannot_be_flushed(
         world.send(request, 12)
     answers: list[Any] = []
     world.send(client.ending(), 5).then(answers.append)
-    world.commits.fail(world.data_partitions[broken])
+    world.fail(world.data_partitions[broken])
     world.flush_all()
     assert [ErrorCode(answer.error_code) for answer in answers] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert state_of(world).state is State.ONGOING
@@ -787,11 +791,12 @@ def test_a_request_with_the_batches_of_two_producers_writes_nothing(tmp_path: Pa
 def test_a_transaction_that_the_log_knows_hides_none_whose_joining_was_lost(tmp_path: Path) -> None:
     world = World(tmp_path)
     known, lost = ready(world, "x"), ready(world, "y")
+    world.flush_by_files()
     assert known.produce(b"known", 0) is NONE
     request = lost.batch(b"lost", 1)
     world.send(request, 12)
-    world.commits.flush(world.data_partitions[1])
-    world.lose_power(lambda _: 0)
+    world.flush(world.data_partitions[1])
+    world.lose_power()
     assert state_of(world, "y").state is State.ONGOING
     assert produced(world.ask(request, 12)) is NONE
     assert [known.end(), lost.end()] == [NONE, NONE]

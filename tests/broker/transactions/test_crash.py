@@ -12,8 +12,10 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from oncestream import Broker
+from oncestream.storage.journal import BATCH_BYTES_MAX
+from oncestream.testing.faulty_broker import FaultyBroker
 from oncestream.testing.ports import free_address
+from tests.broker.disk_kit import JOURNAL_FAULTS
 from tests.clients.confluent import Confluent as Admin
 from tests.clients.conftest import wait_until
 from tests.clients.transactional_producers import Confluent
@@ -21,6 +23,7 @@ from tests.effort import effort
 
 PARTITIONS = 3
 RECORDS = 6
+SIZES = [0, 0, 0, 500, 10_000, BATCH_BYTES_MAX]  # bytes of a value; the last is too large for the journal
 COMMITS_PER_ROUND = 3
 
 
@@ -35,6 +38,7 @@ class Copier:
     aborted: set[int] = field(default_factory=set)
     stop: threading.Event = field(default_factory=threading.Event)
     failure: BaseException | None = None
+    chance: random.Random = field(default_factory=lambda: random.Random(RECORDS))
 
     def run(self) -> None:
         try:
@@ -65,7 +69,7 @@ class Copier:
     def transaction(self, producer: confluent_kafka.Producer, number: int, commit: bool) -> None:
         producer.begin_transaction()
         for record in range(RECORDS):
-            value = f"{self.name}:{number}:{record}"
+            value = f"{self.name}:{number}:{record}".ljust(self.chance.choice(SIZES))
             producer.produce("t", value.encode(), partition=record % PARTITIONS)
         if not commit:
             self.aborted.add(number)
@@ -98,7 +102,8 @@ def check(bootstrap: str, copiers: list[Copier]) -> None:
 def run(folder: Path, rounds: int, durability: str, seconds_max: float) -> list[Copier]:
     chance = random.Random(rounds)
     listen = free_address()
-    broker = Broker(folder, process=True, durability=durability, listen=listen).start()
+    broker = FaultyBroker(folder / "data", durability=durability, listen=listen)
+    broker.start()
     Admin(listen).create_topic("t", PARTITIONS)
     copiers = [Copier(listen, f"copier-{i}") for i in range(2)]
     threads = [threading.Thread(target=copier.run) for copier in copiers]
@@ -109,9 +114,10 @@ def run(folder: Path, rounds: int, durability: str, seconds_max: float) -> list[
         for number in range(rounds):
             # On a busy machine a round is as long as its commits take.
             wait_until(partial(_has_gone_on, copiers, COMMITS_PER_ROUND * number))
+            broker.set_faults(chance.choice(JOURNAL_FAULTS))
             pause.wait(chance.uniform(0.2, seconds_max))
             broker.kill()
-            broker = Broker(folder, process=True, durability=durability, listen=listen).start()
+            broker.start()
         wait_until(lambda: all(copier.committed for copier in copiers) or _has_failed(copiers))
     finally:
         for copier in copiers:

@@ -1,15 +1,18 @@
-"""Random interleavings of producers, flushes, timeouts and crashes: what was promised holds, always."""
+"""Random interleavings of producers, flushes, timeouts and crashes: what was promised holds, always.
+
+The broker is whole, with its group commit; its threads, its loop and its disk do what the test says. Requests come
+singly and together, large and small; the journal runs out of room while it holds some of them; a file cannot be
+flushed; power is lost, and of what was not flushed any page may be gone.
+"""
 
 from __future__ import annotations
 
 import itertools
 import shutil
 import tempfile
-from collections import Counter
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from random import Random
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -26,204 +29,44 @@ from oncestream.broker.settings import Durability
 from oncestream.broker.topic_names import TRANSACTIONS_TOPIC
 from oncestream.broker.transactions.ledger import Ledger
 from oncestream.broker.transactions.state import State, TopicPartition
-from oncestream.records.records import Record, build_batch
-from oncestream.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from oncestream.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from oncestream.wire.messages.end_txn import EndTxnRequest
-from oncestream.wire.messages.init_producer_id import InitProducerIdRequest
-from oncestream.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from oncestream.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from oncestream.wire.schema import Message
-from tests.broker.transactions.world import PARTITIONS, TOPIC, World
+from oncestream.storage.steps import run_here
+from oncestream.testing.disk import DiskFaults
+from tests.broker.transactions.world import PARTITIONS, TOPIC, Job, World
+from tests.broker.transactions.writers import LARGE, SMALL, TIMEOUT_MS, Streamer, Txn, Writer
 from tests.effort import effort
 
 NAMES = ["red", "green"]
-TIMEOUT_MS = 10_000
-COME_AGAIN = {19, 51}  # NOT_ENOUGH_REPLICAS, CONCURRENT_TRANSACTIONS
-FENCED = {47, 90}  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
-
-
-@dataclass
-class Txn:
-    """What its producer knows about one transaction."""
-
-    number: int
-    name: str
-    begun_ms: int
-    values: list[tuple[int, bytes]] = field(
-        default_factory=list
-    )  # all of them acknowledged, or it never commits
-    offset: bool = False
-    fate: str = "open"  # open, committing (asked for, not answered), committed, aborted
-
-
-@dataclass
-class Step:
-    """A request that has to be answered before the producer goes on; after a crash it is sent again."""
-
-    request: Message
-    version: int
-    done: Any
-    sent: bool = False
-
-
-class Writer:
-    """A producer that follows the protocol: in transaction version 2, or as old clients do."""
-
-    def __init__(self, machine: Machine, name: str, new_protocol: bool) -> None:
-        self.machine, self.name, self.new_protocol = machine, name, new_protocol
-        self.id = self.epoch = -1
-        self.sequences: Counter[int] = Counter()
-        self.added: set[int | str] = set()
-        self.steps: list[Step] = []
-        self.sent: list[Step] = []  # all that may come once more, however late
-        self.dead = self.misses_an_answer = False
-        self.begin()
-
-    def start(self) -> None:
-        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=TIMEOUT_MS)
-        self.do(request, 5 if self.new_protocol else 0, self.take)
-
-    def begin(self) -> None:
-        self.txn = Txn(next(self.machine.numbers), self.name, self.machine.world.clock.ms)
-        self.added = set()
-        self.machine.txns.append(self.txn)
-
-    # -- what it does -------------------------------------------------------------------------
-
-    def produce(self, index: int) -> None:
-        value = b"%d:%d" % (self.txn.number, next(self.machine.numbers))
-        if not self.new_protocol and index not in self.added:
-            topics = [AddPartitionsToTxnTopic(name=TOPIC, partitions=[index])]
-            add = AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=self.name,
-                v3_and_below_producer_id=self.id,
-                v3_and_below_producer_epoch=self.epoch,
-                v3_and_below_topics=topics,
-            )
-            self.do(add, 0, lambda _: self.added.add(index))
-        records = build_batch(
-            [Record(0, self.machine.world.clock.ms, b"k", value)],
-            producer_id=self.id,
-            producer_epoch=self.epoch,
-            base_sequence=self.sequences[index],
-            transactional=True,
-        )
-        self.sequences[index] += 1
-        data = TopicProduceData(
-            name=TOPIC, partition_data=[PartitionProduceData(index=index, records=bytes(records))]
-        )
-        request = ProduceRequest(transactional_id=self.name, acks=-1, timeout_ms=10**6, topic_data=[data])
-        txn = self.txn
-        self.do(request, 12 if self.new_protocol else 9, lambda _: txn.values.append((index, value)))
-
-    def commit_offset(self) -> None:
-        if not self.new_protocol and "offsets" not in self.added:
-            add = AddOffsetsToTxnRequest(
-                transactional_id=self.name,
-                producer_id=self.id,
-                producer_epoch=self.epoch,
-                group_id=self.name,
-            )
-            self.do(add, 0, lambda _: self.added.add("offsets"))
-        where = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=self.txn.number)
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.name,
-            group_id=self.name,
-            producer_id=self.id,
-            producer_epoch=self.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[where])],
-        )
-        txn = self.txn
-        self.do(request, 5 if self.new_protocol else 3, lambda _: setattr(txn, "offset", True))
-
-    def end(self, commit: bool) -> None:
-        request = EndTxnRequest(
-            transactional_id=self.name, producer_id=self.id, producer_epoch=self.epoch, committed=commit
-        )
-        if commit:
-            self.txn.fate = "committing"
-
-        def ended(answer: Any) -> None:
-            self.txn.fate = "committed" if commit else "aborted"
-            self.begin()
-            self.take(answer)
-
-        self.do(request, 5 if self.new_protocol else 1, ended)
-
-    # -- how it does it -----------------------------------------------------------------------
-
-    def do(self, request: Message, version: int, done: Any) -> None:
-        self.steps.append(Step(request, version, done))
-        self.go_on()
-
-    def go_on(self) -> None:
-        """Sends the next step, if the one before is answered."""
-        while self.steps and not self.steps[0].sent and not self.dead:
-            step = self.steps[0]
-            step.sent = True
-            if self.new_protocol and not isinstance(step.request, InitProducerIdRequest):
-                self.sent.append(step)
-            later = self.machine.world.send(step.request, step.version)
-            later.then(partial(self.answered, step))
-            if not later.resolved:
-                return
-
-    def answered(self, step: Step, answer: Any) -> None:
-        code = _code(answer)
-        if self.misses_an_answer or code in COME_AGAIN:
-            self.misses_an_answer = step.sent = False
-        elif code:
-            assert code in FENCED, answer
-            assert self.may_be_fenced, answer
-            self.dead = True
-        else:
-            self.steps.remove(step)
-            step.done(answer)
-            self.go_on()
-
-    def take(self, answer: Any) -> None:
-        if answer.producer_id >= 0 and (answer.producer_id, answer.producer_epoch) != (self.id, self.epoch):
-            self.id, self.epoch = answer.producer_id, answer.producer_epoch
-            self.sequences.clear()
-
-    def crashed(self) -> None:
-        for step in self.steps:
-            step.sent = False
-
-    @property
-    def may_be_fenced(self) -> bool:
-        """Somebody newer came, or the transaction took too long."""
-        newest = [writer for writer in self.machine.writers if writer.name == self.name][-1]
-        return newest is not self or self.machine.world.clock.ms - self.txn.begun_ms >= TIMEOUT_MS
-
-    @property
-    def idle(self) -> bool:
-        return not self.steps and not self.dead
+CONFIGS = {"segment.bytes": "4000"}
+JOURNAL_FULL = "*/.journal-*"
+STREAMED = 0  # the number of what belongs to no transaction
+INDEXES = st.integers(0, PARTITIONS - 1)
+SIZES = st.sampled_from([SMALL, LARGE])
+OFTEN = st.sampled_from([True, True, False])
+FLUSHED = st.tuples(OFTEN, OFTEN)  # what came before; afterwards
+BATCHES = st.lists(SIZES, min_size=1, max_size=2)
+ROOMS = st.sampled_from([None, 0, 0, 0, 200])  # the last takes one small batch
 
 
 class Machine(RuleBasedStateMachine):
-    """Transactional producers against a broker that crashes."""
+    """Producers with and without transactions against a broker that crashes."""
 
     durability = Durability.FSYNC
+    power_losses = 0
 
     @initialize(kinds=st.tuples(st.booleans(), st.booleans()))
     def start(self, kinds: tuple[bool, bool]) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.numbers = itertools.count(1)
+        self.numbers: Iterator[int] = itertools.count(1)
         self.txns: list[Txn] = []
         self.stable = [0] * PARTITIONS
         self.seen: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-        self.world = World(self.folder, durability=self.durability)
+        self.world = World(self.folder, configs=CONFIGS, durability=self.durability)
         self.writers = [
             Writer(self, name, new_protocol) for name, new_protocol in zip(NAMES, kinds, strict=True)
         ]
         for writer in self.writers:
             writer.start()
+        self.streamers = [Streamer(self, index) for index in range(PARTITIONS)]
         self.world.flush_all()
 
     def teardown(self) -> None:
@@ -244,12 +87,50 @@ class Machine(RuleBasedStateMachine):
         self.writers[-1].start()
 
     @precondition(lambda self: any(w.idle for w in self.writers))
-    @rule(data=st.data(), index=st.integers(0, PARTITIONS - 1), flushed=st.booleans())
-    def a_record_is_written(self, data: st.DataObject, index: int, flushed: bool) -> None:
+    @rule(data=st.data(), index=INDEXES, size=SIZES, flushed=st.booleans())
+    def a_record_is_written(self, data: st.DataObject, index: int, size: int, flushed: bool) -> None:
         """It may be on the disk before the note that its partition has joined is."""
-        self.pick(data).produce(index)
+        self.pick(data).produce(index, size)
         if flushed:
-            self.world.commits.flush(self.world.data_partitions[index])
+            self.world.flush(self.world.data_partitions[index])
+
+    @rule(index=INDEXES, size=SIZES)
+    def a_record_is_streamed(self, index: int, size: int) -> None:
+        self.streamers[index].produce(size)
+
+    @rule(
+        index=INDEXES,
+        flushed=FLUSHED,
+        one=st.sampled_from([LARGE, LARGE, SMALL]),
+        first=BATCHES,
+        then=BATCHES,
+        room=ROOMS,
+    )
+    def requests_come_together(
+        self,
+        index: int,
+        flushed: tuple[bool, bool],
+        one: int,
+        first: list[int],
+        then: list[int],
+        room: int | None,
+    ) -> None:
+        """After another one come several; between them threads flush. The journal has so much room for them."""
+        before, afterwards = flushed
+        if before:
+            self.world.flush_all()
+        self.streamers[index].produce(one)
+        self.world.disk.set_faults(DiskFaults(room_bytes=room, full_paths=JOURNAL_FULL))
+        with self.world.together():
+            for size in first:
+                self.streamers[index].produce(size)
+            for job in self.jobs(has_run=False):
+                job.run()
+            for size in then:
+                self.streamers[index].produce(size)
+        self.world.disk.set_faults(DiskFaults())
+        if afterwards:
+            self.world.flush_all()
 
     @precondition(lambda self: any(w.idle for w in self.writers))
     @rule(data=st.data())
@@ -271,12 +152,27 @@ class Machine(RuleBasedStateMachine):
         if writer.idle:
             writer.end(commit)
         for partition in 2 * self.world.node.topics[TRANSACTIONS_TOPIC].partitions:
-            self.world.commits.flush(partition)
+            self.world.flush(partition)
 
-    @precondition(lambda self: bool(self.world.commits.dirty))
+    @precondition(lambda self: bool(self.jobs(has_run=False)))
     @rule(data=st.data())
-    def a_partition_is_flushed(self, data: st.DataObject) -> None:
-        self.world.commits.flush(data.draw(st.sampled_from(list(self.world.commits.dirty))))
+    def a_thread_flushes(self, data: st.DataObject) -> None:
+        """What is appended before the loop hears of it is another flush's to cover."""
+        data.draw(st.sampled_from(self.jobs(has_run=False))).run()
+
+    @precondition(lambda self: bool(self.world.jobs))
+    @rule(data=st.data())
+    def the_loop_hears_of_a_flush(self, data: st.DataObject) -> None:
+        self.world.threads.finish(data.draw(st.sampled_from(self.world.jobs)))
+
+    @rule()
+    def the_journal_is_settled(self) -> None:
+        with self.world.loop.turn():
+            self.world.node.commits.settle()
+
+    @rule()
+    def the_folder_is_checkpointed(self) -> None:
+        run_here(self.world.node.folder.checkpoint())
 
     @rule()
     def everything_is_flushed(self) -> None:
@@ -288,7 +184,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def producers_send_again_what_was_not_answered(self) -> None:
-        for writer in self.writers:
+        for writer in self.producers:
             writer.go_on()
 
     @precondition(lambda self: any(not w.dead for w in self.writers))
@@ -311,14 +207,37 @@ class Machine(RuleBasedStateMachine):
         self.restarted()
 
     @precondition(lambda self: self.durability is Durability.FSYNC)
-    @rule(data=st.data())
-    def the_power_is_lost(self, data: st.DataObject) -> None:
-        self.world.lose_power(lambda count: data.draw(st.integers(0, count)))
+    @rule(seed=st.integers(0, 2**32))
+    def the_power_is_lost(self, seed: int) -> None:
+        self.world.lose_power(Random(seed))
+        type(self).power_losses += 1
         self.restarted()
 
+    @precondition(lambda self: self.durability is Durability.FSYNC)
+    @rule(index=INDEXES, seed=st.integers(0, 2**32))
+    def a_file_cannot_be_flushed(self, index: int, seed: int) -> None:
+        """Its log is read-only then, but what the journal has of it outlives all turns of the journal."""
+        self.world.disk.set_faults(DiskFaults(sync_errors=f"*/{TOPIC}-{index}/*"))
+        self.streamers[index].produce(LARGE)
+        self.world.flush_all()
+        self.world.disk.set_faults(DiskFaults())
+        for _ in range(2):
+            self.streamers[1 - index].produce(SMALL)
+            self.world.flush_all()
+            self.the_journal_is_settled()
+            self.world.flush_all()
+        self.the_power_is_lost(seed)
+
     def restarted(self) -> None:
-        for writer in self.writers:
+        for writer in self.producers:
             writer.crashed()
+
+    @property
+    def producers(self) -> list[Writer | Streamer]:
+        return [*self.writers, *self.streamers]
+
+    def jobs(self, *, has_run: bool) -> list[Job]:
+        return [job for job in self.world.jobs if job.has_run == has_run]
 
     def pick(self, data: st.DataObject) -> Writer:
         return data.draw(st.sampled_from([w for w in self.writers if w.idle]))
@@ -344,9 +263,16 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def nothing_uncommitted_is_seen(self) -> None:
         if hasattr(self, "world"):
-            may_be_seen = {t.number for t in self.txns if t.fate in ("committing", "committed")}
+            may_be_seen = {t.number for t in self.txns if t.fate in ("committing", "committed")} | {STREAMED}
             for values in self.seen:
                 assert {_number(value) for value in values} <= may_be_seen
+
+    @invariant()
+    def what_was_streamed_is_there_once_and_in_order(self) -> None:
+        for streamer in getattr(self, "streamers", ()):
+            found = self.world.streamed(streamer.index)
+            assert found == streamer.values[: len(found)]
+            assert len(found) >= streamer.acknowledged
 
     @invariant()
     def every_open_transaction_has_its_coordinator(self) -> None:
@@ -361,8 +287,12 @@ class Machine(RuleBasedStateMachine):
                 assert TopicPartition(TOPIC, index) in owners[open_.producer_id].partitions
 
     def check_the_end(self) -> None:
-        """Everybody stops; timeouts end what is open."""
+        """Everybody comes to an end; timeouts end what is open."""
         self.world.flush_all()
+        for streamer in self.streamers:
+            while streamer.acknowledged < len(streamer.values):
+                streamer.go_on()
+                self.world.flush_all()
         self.world.wait(10 * TIMEOUT_MS)
         self.world.flush_all()
         seen = [(i, value) for i in range(PARTITIONS) for value in self.world.committed(i)]
@@ -384,18 +314,6 @@ class Machine(RuleBasedStateMachine):
             assert (None if found is None else found.offset) == max(mine, default=None)
 
 
-def _code(answer: Any) -> int:
-    """The first error of an answer."""
-    if hasattr(answer, "results_by_topic_v3_and_below"):
-        (topic,) = answer.results_by_topic_v3_and_below
-        return int(topic.results_by_partition[0].partition_error_code)
-    if hasattr(answer, "responses"):
-        return int(answer.responses[0].partition_responses[0].error_code)
-    if hasattr(answer, "topics"):
-        return int(answer.topics[0].partitions[0].error_code)
-    return int(answer.error_code)
-
-
 def _number(value: bytes) -> int:
     return int(value.partition(b":")[0])
 
@@ -404,17 +322,19 @@ class OsMachine(Machine):
     durability = Durability.OS
 
 
-LONG = settings(
-    max_examples=effort(40, soak=2_000),
-    stateful_step_count=effort(50, soak=80),
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
+def settings_for(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=effort(50, soak=80),
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )
 
 
 def test_no_promise_is_broken_by_crashes_that_lose_what_was_not_flushed() -> None:
-    run_state_machine_as_test(Machine, settings=LONG)
+    run_state_machine_as_test(Machine, settings=settings_for(effort(80, soak=5_000)))
+    assert Machine.power_losses >= effort(40, soak=5_000)
 
 
 def test_no_promise_is_broken_by_kills_of_a_broker_that_does_not_flush() -> None:
-    run_state_machine_as_test(OsMachine, settings=LONG)
+    run_state_machine_as_test(OsMachine, settings=settings_for(effort(30, soak=2_000)))
