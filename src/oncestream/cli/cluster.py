@@ -34,7 +34,7 @@ def chosen_cluster(
     profile: str | None,
     command_config: Path | None,
     *,
-    timeout_ms: int = TIMEOUT_MS,
+    timeout_ms: int | None = TIMEOUT_MS,
 ) -> Chosen:
     """A profile's login goes only to its own cluster, or where the profile was named together with an address."""
     own = read_properties(command_config) if command_config else {}
@@ -47,7 +47,8 @@ def chosen_cluster(
             settings = load_profiles().settings_of(name)
             of_profile = settings.pop("bootstrap.servers", None)
             address = address or of_profile
-    timeouts = {"default.api.timeout.ms": str(timeout_ms), "request.timeout.ms": str(timeout_ms)}
+    limits = () if timeout_ms is None else ("default.api.timeout.ms", "request.timeout.ms")
+    timeouts = dict.fromkeys(limits, str(timeout_ms))
     return Chosen(address or BOOTSTRAP_DEFAULT, {**timeouts, **settings, **own})
 
 

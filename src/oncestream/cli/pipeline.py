@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import logging
 import runpy
-import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Optional
 
 import typer
 
-from oncestream.cli.command import command, noun
+from oncestream.cli.cluster import chosen_cluster
+from oncestream.cli.command import Bootstrap, CommandConfig, Profile, command, noun
+from oncestream.cli.pipeline_run import Stopped, run_to_end, stopped_by_signals
 from oncestream.cli.pipeline_screen import PipelineScreen
 from oncestream.cli.pipeline_status import list_pipelines, status
-from oncestream.errors import BadPipelineFile
+from oncestream.errors import BadArgument, BadPipelineFile, OncestreamError
 
 if TYPE_CHECKING:
+    from oncestream.spark.options import OptionNames, PipelineOptions
     from oncestream.spark.pipeline import Pipeline
+    from oncestream.spark.running import Running
 
 MODULE_NAME: Final = "__oncestream_pipelines__"
-# What goes wrong is told by the pipeline, in one line: Spark would add pages of Java.
-SPARK_SETTINGS: Final = {"spark.log.level": "FATAL"}
 
 app = noun("Exactly-once pipelines on Spark.")
 command(app, "list")(list_pipelines)
@@ -39,38 +41,107 @@ def run(
         bool,
         typer.Option("--once/--continuous", help="Read what there is and stop, or go on for good."),
     ] = False,
-    bootstrap: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="HOST:PORT of Kafka or of the embedded broker."),
-    ] = None,
+    bootstrap: Bootstrap = None,
+    profile: Profile = None,
+    command_config: CommandConfig = None,
     checkpoint: Annotated[Optional[str], typer.Option(help="Folder of Spark's checkpoint.")] = None,  # noqa: UP045
     cluster: Annotated[str, typer.Option(help="Spark master: local[*] or spark://HOST:PORT.")] = "local[*]",
+    missing_source: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Where a source topic has never existed: wait for it, make it, or fail."),
+    ] = None,
+    conf: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="NAME=VALUE, a setting of Spark; may be given several times."),
+    ] = None,
+    ui: Annotated[bool, typer.Option("--ui", help="Spark's own page; its address is printed.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No screen and no line per batch.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also tracebacks, and what Spark logs.")
+    ] = False,
 ) -> None:
     """Run a pipeline until it ends or is stopped (Ctrl-C, SIGTERM)."""
-    pipeline = load_pipeline(file)
-    changes: dict[str, Any] = {"delivery": delivery, "bootstrap_servers": bootstrap, "checkpoint": checkpoint}
-    changes = {name: value for name, value in changes.items() if value is not None}
-    if once:
-        changes["trigger"] = "once"
-    logging.basicConfig(
-        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    signal.signal(signal.SIGTERM, _interrupt)
+    given = {
+        "delivery": delivery,
+        "checkpoint": checkpoint,
+        "missing_source": missing_source,
+        "trigger": "once" if once else None,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    spark_settings = _spark_settings(conf or [], ui=ui, verbose=verbose)
+    _log_to_stderr(verbose)
+    with stopped_by_signals():
+        try:
+            pipeline = load_pipeline(file)
+            options = pipeline.check(**changes, **_cluster(pipeline, bootstrap, profile, command_config))
+            with PipelineScreen(pipeline.name, options.servers, options.settings, quiet=quiet) as screen:
+                options = replace(options, on_outcome=screen.show)
+                _run(pipeline, options, cluster, spark_settings, screen if ui else None)
+        except Stopped:
+            typer.echo("stopped; what is committed stays, the next start goes on from there")
+
+
+def _run(
+    pipeline: Pipeline,
+    options: PipelineOptions,
+    master: str,
+    settings: dict[str, str],
+    tells_address: PipelineScreen | None,
+) -> None:
+    from oncestream.spark.failure import told
     from oncestream.spark.session import session
 
-    servers = bootstrap or pipeline.options.servers
-    with PipelineScreen(pipeline.name, servers, pipeline.options.settings, quiet=quiet) as screen:
-        try:
-            spark = session(pipeline.name, master=cluster, settings=SPARK_SETTINGS)
-            pipeline.run(spark, on_outcome=screen.show, **changes)
-        except KeyboardInterrupt:
-            screen.say("stopped; what is committed stays, the next start goes on from there")
+    def start() -> Running:
+        spark = session(pipeline.name, master=master, settings=settings)
+        if tells_address is not None:
+            tells_address.say(f"Spark's page: {spark.sparkContext.uiWebUrl}")
+        return pipeline.start_checked(spark, options)
+
+    try:
+        run_to_end(start)
+    except Exception as error:
+        raise told(error, pipeline.name) from None
+
+
+def _cluster(
+    pipeline: Pipeline, bootstrap: str | None, profile: str | None, command_config: Path | None
+) -> OptionNames:
+    """The cluster that the options name; else that of the definition, where it names one."""
+    if not (bootstrap or profile or command_config) and pipeline.options.bootstrap_servers is not None:
+        return {}
+    chosen = chosen_cluster(bootstrap, profile, command_config, timeout_ms=None)
+    settings = {**pipeline.options.settings, **chosen.options}
+    return {"bootstrap_servers": chosen.servers, "settings": settings}
+
+
+def _spark_settings(conf: list[str], *, ui: bool, verbose: bool) -> dict[str, str]:
+    settings = {"spark.log.level": "WARN"} if verbose else {}
+    if ui:
+        settings["spark.ui.enabled"] = "true"
+    for text in conf:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise BadArgument(name="--conf", reason=f"{text!r} is not NAME=VALUE")
+        settings[name] = value
+    return settings
+
+
+def _log_to_stderr(verbose: bool) -> None:
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(message)s",
+    )
+    # What goes wrong is told once, by the pipeline.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
 def load_pipeline(file: str) -> Pipeline:
     """The pipeline that `FILE.py` or `FILE.py:NAME` names."""
+    import oncestream
+
+    oncestream.pipeline  # noqa: B018 -- SparkMissing where PySpark is not installed
+    from oncestream.spark.failure import file_failed
     from oncestream.spark.pipeline import Pipeline
 
     path, _, name = file.partition(":")
@@ -80,8 +151,10 @@ def load_pipeline(file: str) -> Pipeline:
     try:
         # Not a module that can be imported: its functions travel to the workers by value.
         content = runpy.run_path(path, run_name=MODULE_NAME)
-    except Exception as error:
-        raise BadPipelineFile(file=path, reason=f"{type(error).__name__}: {error}") from error
+    except OncestreamError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise file_failed(path, error) from None
     found = {key: value for key, value in content.items() if isinstance(value, Pipeline)}
     chosen = {key: value for key, value in found.items() if not name or name in (key, value.name)}
     if len(chosen) != 1:
@@ -89,7 +162,3 @@ def load_pipeline(file: str) -> Pipeline:
         reason = f"it holds no pipeline {name!r}" if name else f"it holds {len(found)} pipelines"
         raise BadPipelineFile(file=path, reason=f"{reason}; those in it: {names}")
     return next(iter(chosen.values()))
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt

@@ -34,6 +34,7 @@ class PipelineScreen:
         self._rows = self._dead = self._batches = 0
         self._recent: list[tuple[float, int]] = []
         self._last: Outcome | None = None
+        self._last_dead: str | None = None
         self._lag: int | None = None
         self._stop = threading.Event()
         self._asking = threading.Thread(target=self._ask_lag, name="lag", daemon=True)
@@ -64,6 +65,7 @@ class PipelineScreen:
         self._batches += 1
         self._rows += outcome.rows
         self._dead += outcome.dead
+        self._last_dead = outcome.first_dead or self._last_dead
         self._recent = [(at, rows) for at, rows in self._recent if now - at < RATE_WINDOW_S]
         self._recent.append((now, outcome.rows))
         if self._live is not None:
@@ -77,7 +79,8 @@ class PipelineScreen:
     def _table(self) -> Table:
         from rich.table import Table
 
-        table = Table(title=f"pipeline {self._name} on {self._servers}", title_justify="left")
+        title = f"pipeline {self._name} on {self._servers}"
+        table = Table(title=title, title_justify="left", caption_justify="left")
         for heading in ("batches", "rows", "rows/s", "dead letters", "lag", "last batch", "its transaction"):
             table.add_column(heading, justify="right")
         last = self._last
@@ -90,6 +93,8 @@ class PipelineScreen:
             "" if last is None else f"{last.total_s * 1000:.0f} ms",
             "" if last is None else f"{last.commit_s * 1000:.0f} ms",
         )
+        if self._last_dead is not None:
+            table.caption = f"last dead letter: {self._last_dead}"
         return table
 
     def _rate(self) -> float:
