@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from oncestream.messaging.asynchronous import AsyncConsumer as AsyncConsumer
     from oncestream.messaging.asynchronous import AsyncProducer as AsyncProducer
     from oncestream.messaging.consumer import Consumer as Consumer
+    from oncestream.messaging.options import ConsumerOptions as ConsumerOptions
+    from oncestream.messaging.options import ProducerOptions as ProducerOptions
     from oncestream.messaging.producer import Producer as Producer
     from oncestream.messaging.record import Record as Record
     from oncestream.spark.each import each as each
+    from oncestream.spark.options import PipelineOptions as PipelineOptions
     from oncestream.spark.pipeline import pipeline as pipeline
     from oncestream.spark.session import session as session
     from oncestream.spark.write import write as write
@@ -24,8 +27,11 @@ __all__ = [
     "AsyncProducer",
     "Broker",
     "Consumer",
+    "ConsumerOptions",
     "OncestreamError",
+    "PipelineOptions",
     "Producer",
+    "ProducerOptions",
     "Record",
     "Stream",
     "__version__",
@@ -40,8 +46,11 @@ _HOMES = {
     "AsyncProducer": "oncestream.messaging.asynchronous",
     "Broker": "oncestream.broker.embedded",
     "Consumer": "oncestream.messaging.consumer",
+    "ConsumerOptions": "oncestream.messaging.options",
     "OncestreamError": "oncestream.errors",
+    "PipelineOptions": "oncestream.spark.options",
     "Producer": "oncestream.messaging.producer",
+    "ProducerOptions": "oncestream.messaging.options",
     "Record": "oncestream.messaging.record",
     "Stream": "oncestream.streams.stream",
     "each": "oncestream.spark.each",

@@ -35,7 +35,7 @@ class Consumer:
         for record in consumer:
             ...
 
-    `ConsumerOptions` lists the parameters. For one thread.
+    `oncestream.ConsumerOptions` lists the parameters. For one thread.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Consumer:
         **options: Unpack[ConsumerNames],
     ) -> None:
         self.group = group
-        self._options = ConsumerOptions(**options)
+        self._options = ConsumerOptions.of(options)
         self._access = Access.of(bootstrap_servers, self._options.settings)
         self._faults = self._access.faults()
         given = [topics] if isinstance(topics, str) else list(topics)

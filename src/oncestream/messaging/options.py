@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from oncestream.errors import BadSetting
@@ -75,6 +76,11 @@ class ProducerOptions:
     send_timeout_s: float = SEND_TIMEOUT_S
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    @staticmethod
+    def of(given: ProducerNames) -> ProducerOptions:
+        _check_names(ProducerOptions, given)
+        return ProducerOptions(**given)
+
     def config(self) -> dict[str, Any]:
         """The same in librdkafka's names."""
         if not self.ordered and (self.name or self.transactional_id):
@@ -140,6 +146,11 @@ class ConsumerOptions:
     poll_records_max: int = POLL_RECORDS_MAX
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    @staticmethod
+    def of(given: ConsumerNames) -> ConsumerOptions:
+        _check_names(ConsumerOptions, given)
+        return ConsumerOptions(**given)
+
     @property
     def commits_itself(self) -> bool:
         return self.commit == "auto"
@@ -170,6 +181,15 @@ class ConsumerOptions:
             "fetch.max.bytes": self.fetch_bytes_max,
             "receive.message.max.bytes": max(100_000_000, self.fetch_bytes_max + 512),
         }
+
+
+def _check_names(kind: type[ProducerOptions | ConsumerOptions], given: Mapping[str, Any]) -> None:
+    """BadSetting that names the nearest parameter where one is unknown."""
+    known = [each.name for each in fields(kind)]
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise _bad(name, f"there is no such parameter{f'; did you mean {near[0]}?' if near else ''}")
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -46,14 +46,14 @@ log: Final = logging.getLogger(__name__)
 
 
 class Producer:
-    """Sends records; `ProducerOptions` lists the parameters. For one thread.
+    """Sends records; `oncestream.ProducerOptions` lists the parameters. For one thread.
 
     with Producer("localhost:9092") as producer:
         producer.send("/apps/pump:warning", {"celsius": 81}, key="pump-7")
     """
 
     def __init__(self, bootstrap_servers: str | None = None, **options: Unpack[ProducerNames]) -> None:
-        self._options = ProducerOptions(**options)
+        self._options = ProducerOptions.of(options)
         self._access = Access.of(bootstrap_servers, self._options.settings)
         self._faults = self._access.faults()
         self._client: Any = self._access.build(confluent_kafka.Producer, self._faults, self._options.config())
