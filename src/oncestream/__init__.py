@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from oncestream.messaging.producer import Producer as Producer
     from oncestream.messaging.record import Record as Record
     from oncestream.spark.each import each as each
+    from oncestream.spark.options import PipelineOptions as PipelineOptions
     from oncestream.spark.pipeline import pipeline as pipeline
     from oncestream.spark.session import session as session
     from oncestream.spark.write import write as write
@@ -28,6 +29,7 @@ __all__ = [
     "Consumer",
     "ConsumerOptions",
     "OncestreamError",
+    "PipelineOptions",
     "Producer",
     "ProducerOptions",
     "Record",
@@ -46,6 +48,7 @@ _HOMES = {
     "Consumer": "oncestream.messaging.consumer",
     "ConsumerOptions": "oncestream.messaging.options",
     "OncestreamError": "oncestream.errors",
+    "PipelineOptions": "oncestream.spark.options",
     "Producer": "oncestream.messaging.producer",
     "ProducerOptions": "oncestream.messaging.options",
     "Record": "oncestream.messaging.record",

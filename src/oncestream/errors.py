@@ -144,7 +144,7 @@ class BadPipeline(OncestreamError):
 class PipelineFenced(OncestreamError):
     """Another driver runs this pipeline."""
 
-    cause = "pipeline {pipeline!r} was taken over by another driver (transactional id {pipeline!r}, epoch {epoch})"
+    cause = "pipeline {pipeline!r} was taken over by another driver ({evidence})"
     suggestion = "stop one of the two, or give this one another pipeline name"
     exit_code = 5
 
@@ -157,6 +157,46 @@ class BatchFailed(OncestreamError):
         "nothing of it was committed; mend the cause and start the pipeline again: it goes on from there"
     )
     exit_code = 5
+
+
+class PipelineFailed(OncestreamError):
+    """Spark ended a pipeline, for a reason that has no error of its own."""
+
+    cause = "pipeline {pipeline!r} ended: {reason}"
+    suggestion = "mend the cause and start the pipeline again: it goes on from what is committed"
+    exit_code = 5
+
+
+class SparkDied(OncestreamError):
+    """The Java process in which Spark runs is gone."""
+
+    cause = "Spark's Java process ended under pipeline {pipeline!r}: {reason}"
+    suggestion = (
+        "start the pipeline again: it goes on from what is committed;"
+        " if memory was short, give Java more by the Spark setting spark.driver.memory"
+    )
+    exit_code = 5
+
+
+class SparkFailed(OncestreamError):
+    """Spark did not come up."""
+
+    cause = "Spark did not start: {reason}"
+    suggestion = (
+        "check Spark's settings, the address of its master, and Java; the log has all that Spark said"
+    )
+    exit_code = 3
+
+
+class WorkersLackPackage(OncestreamError):
+    """Spark's workers run another Python than the driver, one that cannot work with it."""
+
+    cause = "Spark's workers run a Python that has no oncestream like the driver's: {reason}"
+    suggestion = (
+        "set PYSPARK_PYTHON to the driver's own Python ({python}) before Spark starts,"
+        " or take a session of oncestream.session()"
+    )
+    exit_code = 3
 
 
 class CheckpointLost(OncestreamError):
@@ -323,6 +363,14 @@ class BadSourceOption(OncestreamError):
 
     cause = "option {name} of the source is wrong: {reason}"
     suggestion = "correct it: options have the forms of Spark's own kafka source"
+    exit_code = 2
+
+
+class NoSparkWriter(OncestreamError):
+    """Rows were to be written by Spark's own `write` or `writeStream`."""
+
+    cause = 'format("oncestream") reads; it has no writer'
+    suggestion = "type this instead: {line}"
     exit_code = 2
 
 

@@ -19,6 +19,7 @@ from oncestream.errors import (
     RequestTimedOut,
     UnknownTopic,
 )
+from oncestream.messaging.consumer import Consumer
 from oncestream.messaging.producer import Producer
 from oncestream.messaging.record import Delivery
 from oncestream.messaging.serializers import to_json
@@ -278,3 +279,12 @@ def test_a_closed_producer_says_so(embedded: Any) -> None:
     producer.close()
     with pytest.raises(ClientMisused, match="closed"):
         producer.send("topic", "v")
+
+
+@pytest.mark.parametrize(
+    ("client", "wrong", "near"), [(Producer, "serialiser", "serializer"), (Consumer, "comit", "commit")]
+)
+def test_a_misspelt_parameter_is_refused_with_the_nearest(client: Any, wrong: str, near: str) -> None:
+    given = {wrong: None, "bootstrap_servers": NOWHERE} | ({"group": "g"} if client is Consumer else {})
+    with pytest.raises(BadSetting, match=rf"{wrong} .*there is no such parameter \(did you mean {near}\?\)"):
+        client(*(["t"] if client is Consumer else []), **given)

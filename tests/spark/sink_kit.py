@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 import oncestream as once
 from oncestream.spark.batch import Outcome
-from oncestream.spark.options import OptionNames, Options
+from oncestream.spark.options import OptionNames, PipelineOptions
 from oncestream.spark.spread import DRIVER_ROWS_MAX
 from oncestream.spark.write import start_query
 from tests.spark.source_kit import log_ends
@@ -154,7 +154,7 @@ class Run:
 
     def over(self, df: DataFrame, **changes: Unpack[OptionNames]) -> list[Outcome]:
         """What became of the batches of this run."""
-        given = Options(
+        given = PipelineOptions(
             bootstrap_servers=self._bootstrap,
             checkpoint=self._checkpoint,
             trigger="once",
@@ -162,16 +162,5 @@ class Run:
         )
         options = replace(replace(given, **self._options), **changes)
         before = len(self.outcomes)
-        streaming, query = start_query(
-            df, self.name, self._topic, options, driver_rows_max=self._driver_rows_max
-        )
-        try:
-            streaming.awaitTermination()
-        except Exception as error:
-            if query.error is not None:
-                raise query.error from error
-            raise
-        finally:
-            streaming.stop()
-            query.close()
+        start_query(df, self.name, self._topic, options, driver_rows_max=self._driver_rows_max).wait()
         return self.outcomes[before:]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -72,6 +74,8 @@ def _broken(row: Row) -> object:
             return {"value": "v", "colour": "red"}
         case "object":
             return object()
+        case "leaves":
+            sys.exit("enough")
         case "partition":
             return {"value": "v", "partition": 99}
         case _:
@@ -83,12 +87,20 @@ def _half() -> Iterator[str]:
     raise OSError("the rest is missing")
 
 
+def _line_of(text: str) -> str:
+    """The place of this line, as an error tells it."""
+    lines = Path(__file__).read_text().splitlines()
+    return f"({__file__}, line {next(at for at, line in enumerate(lines, 1) if text in line)})"
+
+
+NOT_FOUND = f"LookupError: not found {_line_of('raise LookupError')}"
 REASONS = {
-    "raises": "LookupError: not found",
-    "half": "OSError: the rest is missing",
+    "raises": NOT_FOUND,
+    "half": f"OSError: the rest is missing {_line_of('raise OSError')}",
     "type": "ArrowTypeError: Expected bytes, got a 'int' object",
     "column": "TypeError: no such columns: colour",
     "object": "TypeError: each() cannot make a row of object",
+    "leaves": f"SystemExit: enough {_line_of('sys.exit')}",
 }
 
 
@@ -102,7 +114,8 @@ def test_a_row_it_fails_on_is_one_dead_letter_with_the_input_as_it_was_and_where
     log.write(source, [*REASONS, "partition"], key="k", headers=[("trace", b"7")])
     run = Run(log.bootstrap, tmp_path, sink, driver_rows_max=driver_rows_max)
     (done,) = run.over(stream(spark, log.bootstrap, source).transform(once.each(_broken)))
-    assert (done.rows, done.dead) == (1, 6)
+    assert (done.rows, done.dead) == (1, len(REASONS) + 1)
+    assert done.first_dead == NOT_FOUND
     assert (done.path == "driver") == bool(driver_rows_max)
     assert texts(log.bootstrap, sink) == ["GOOD"]
     letters = {record.text: record for record in dead_rows(log.bootstrap, sink)}
@@ -138,7 +151,7 @@ def test_an_input_without_a_value_column_is_told_as_json(spark: SparkSession, em
     load(df.transform(once.each(refuse)), embedded_log.bootstrap, topic)
     (dead,) = dead_rows(embedded_log.bootstrap, topic)
     assert json.loads(dead.text) == {"name": "Ann", "amount": 5, "at": str(NOON)}
-    assert dead.header("error") == "ValueError: 5 is too much"
+    assert dead.header("error") == f"ValueError: 5 is too much {_line_of('is too much')}"
     assert not any(name.startswith("origin") for name, _ in dead.headers)
 
 
@@ -174,8 +187,8 @@ def test_too_many_dead_letters_stop_the_pipeline_and_nothing_of_the_batch_is_com
     run.over(stream(spark, log.bootstrap, source).transform(once.each(_broken)))
     log.write(source, ["two", "raises 1", "raises 2"], partition=0)
     log.write(source, ["three", "raises 3"], partition=1)
-    told = "batch 1 of .* has at least 3 dead letters, 2 are allowed; the first: LookupError: not found"
-    with pytest.raises(TooManyDeadLetters, match=told):
+    told = "batch 1 of .* has at least 3 dead letters, 2 are allowed; the first: "
+    with pytest.raises(TooManyDeadLetters, match=told + re.escape(NOT_FOUND)):
         run.over(stream(spark, log.bootstrap, source).transform(once.each(_broken)))
     assert texts(log.bootstrap, sink) == ["ONE"]
     assert texts(log.bootstrap, f"{sink}.dead") == []

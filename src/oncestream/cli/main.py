@@ -16,6 +16,7 @@ from oncestream.errors import SystemUnsupported
 
 COMMAND: Final = ["broker", "start"]
 VALUES: Final = ("--data", "--listen", "--config", "--set")
+INTERRUPTED: Final = 130
 FLAGS: Final = ("--insecure", "--verbose", "-v")
 
 
@@ -70,9 +71,12 @@ def _start(options: dict[str, list[str]]) -> int:
 
 
 def _run() -> int:
-    from oncestream.cli.app import run
+    try:
+        from oncestream.cli.app import run
 
-    return run()
+        return run()
+    except KeyboardInterrupt:  # before a command could say what it means there
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -121,6 +121,7 @@ class _Live:
         self._unsampled_rows += outcome.rows
         self._batch_ms.append(outcome.total_s * 1000)
         self._commit_ms.append(outcome.commit_s * 1000)
+        self._last_dead = outcome.first_dead or self._last_dead
 
     def say(self, text: str) -> None:
         self._live.console.print(text, markup=False, highlight=False)

@@ -51,6 +51,7 @@ class Outcome(NamedTuple):
     commit_s: float
     total_s: float
     skipped: bool = False
+    first_dead: str | None = None  # why the first of the dead letters is one
 
     def line(self) -> str:
         rate = self.rows / self.total_s if self.total_s else 0.0
@@ -59,6 +60,12 @@ class Outcome(NamedTuple):
             f" attempts={self.attempts} path={self.path!r} write_ms={self.write_s * 1000:.0f}"
             f" commit_ms={self.commit_s * 1000:.0f} total_ms={self.total_s * 1000:.0f} rows_per_s={rate:.0f}"
             + (" skipped=already-committed" if self.skipped else "")
+        )
+
+    def dead_line(self) -> str:
+        return (
+            f"pipeline={self.pipeline} batch={self.batch} has {self.dead} dead letters,"
+            f" the first because: {self.first_dead}"
         )
 
 

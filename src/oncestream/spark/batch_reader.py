@@ -13,6 +13,7 @@ from oncestream.client.offsets import LATEST, list_offsets
 from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import BadSourceOption
 from oncestream.spark.places import find
+from oncestream.spark.plain_errors import plain_errors
 from oncestream.spark.ranges import Range, Task, tasks_of
 from oncestream.spark.scan import scan
 from oncestream.spark.source_options import SourceOptions
@@ -30,9 +31,9 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         task_records_max = options.task_records_max or (None if options.tasks_min else TASK_RECORDS_MAX)
-        return tasks_of(self._ranges(), tasks_min=options.tasks_min, task_records_max=task_records_max) or [
-            Task([])
-        ]
+        with plain_errors():
+            ranges = self._ranges()
+        return tasks_of(ranges, tasks_min=options.tasks_min, task_records_max=task_records_max) or [Task([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task)

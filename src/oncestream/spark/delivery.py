@@ -29,6 +29,7 @@ from oncestream.errors import (
 )
 from oncestream.spark.batch import Batch, OnStep, Outcome, Step
 from oncestream.spark.dead_letters import dead_letter_rows
+from oncestream.spark.failure import final_error, reason_of, text_of
 from oncestream.spark.outlet import Outlet, Report
 from oncestream.spark.progress import (
     group_offsets,
@@ -44,8 +45,6 @@ from oncestream.spark.sink import PartitionBy, Sink
 from oncestream.spark.spread import Spread, TwoWritersError
 
 TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000  # brokers refuse more unless told otherwise
-TRACEBACK: Final = "Traceback (most recent call last):"
-REASON_CHARS_MAX: Final = 500
 JOB_CANCELLED: Final = "cancelled"  # the query was stopped
 LOG: Final = logging.getLogger("oncestream.pipeline")
 
@@ -109,6 +108,7 @@ class Parts:
             write_s,
             commit_s,
             total_s,
+            first_dead=report.dead[0].reason if report.dead else None,
         )
 
     def _check_dead_letters(self, report: Report, batch: Batch) -> None:
@@ -150,6 +150,7 @@ class ExactlyOnce:
 
     def run(self, df: DataFrame, batch: Batch) -> Outcome:
         started = time.monotonic()
+        failures: list[str] = []
         for attempt in range(1, self.attempts_max + 2):
             begun = time.monotonic()
             try:
@@ -158,19 +159,28 @@ class ExactlyOnce:
                 # EndTxn was not sent: nothing of this epoch can become visible.
                 self._fence_abort(begun)
                 shuffles_now = isinstance(error, TwoWritersError)  # at most once: no fault of the batch
-                if (attempt >= self.attempts_max and not shuffles_now) or _is_final(error):
+                if (final := final_error(error, self.parts.sink.pipeline)) is not None:
+                    raise final from error
+                was_cancelled = JOB_CANCELLED in text_of(error)
+                if (attempt >= self.attempts_max and not shuffles_now) or was_cancelled:
                     raise self._failed(batch, attempt, error) from error
-                self._warn(batch, attempt, error)
+                failures.append(reason_of(error))
+                self._note(batch, attempt, failures)
                 continue
             written = time.monotonic()
             try:
                 self._transactions.commit()
             except Exception as error:
                 if not self._took(batch, begun):
-                    self._warn(batch, attempt, error)
+                    failures.append(reason_of(error))
+                    self._note(batch, attempt, failures)
                     continue
             done = time.monotonic()
             self.parts.on_step(Step.COMMITTED, batch.marker.batch)
+            if failures:
+                pipeline = self.parts.sink.pipeline
+                LOG.warning("pipeline=%s batch=%s committed at attempt %d, after: %s",
+                            pipeline, batch.name, attempt, failures[-1])  # fmt: skip
             outcome = self.parts.outcome(batch, report, written - begun, done - written, done - started)
             return outcome._replace(attempts=attempt)
         raise self._failed(batch, self.attempts_max, CommitUnknown(
@@ -218,19 +228,19 @@ class ExactlyOnce:
         return progress.batch_of(batch.marker.query) >= batch.marker.batch
 
     def _fenced(self) -> PipelineFenced:
-        return PipelineFenced(pipeline=self.parts.sink.pipeline, epoch=self._transactions.producer.epoch)
+        pipeline, epoch = self.parts.sink.pipeline, self._transactions.producer.epoch
+        return PipelineFenced(pipeline=pipeline, evidence=f"transactional id {pipeline!r}, epoch {epoch}")
 
-    def _warn(self, batch: Batch, attempt: int, error: Exception) -> None:
-        LOG.warning(
+    def _note(self, batch: Batch, attempt: int, failures: list[str]) -> None:
+        """An attempt that failed is worth a warning once another has come through; else an error tells it."""
+        LOG.info(
             "pipeline=%s batch=%s attempt=%d aborted, running it again: %s",
-            self.parts.sink.pipeline, batch.name, attempt, _reason(error),
+            self.parts.sink.pipeline, batch.name, attempt, failures[-1],
         )  # fmt: skip
 
-    def _failed(self, batch: Batch, attempts: int, error: Exception) -> OncestreamError:
-        if isinstance(error, TooManyDeadLetters | BadPipeline):
-            return error
+    def _failed(self, batch: Batch, attempts: int, error: Exception) -> BatchFailed:
         return BatchFailed(
-            pipeline=self.parts.sink.pipeline, batch=batch.name, attempts=attempts, reason=_reason(error)
+            pipeline=self.parts.sink.pipeline, batch=batch.name, attempts=attempts, reason=reason_of(error)
         )
 
 
@@ -286,7 +296,7 @@ class AtMostOnce:
         except Exception as error:
             LOG.error(
                 "pipeline=%s batch=%d rows may be lost, as at-most-once allows: %s",
-                parts.sink.pipeline, number, _reason(error),
+                parts.sink.pipeline, number, reason_of(error),
             )  # fmt: skip
         done = time.monotonic()
         parts.on_step(Step.WRITTEN, number)
@@ -299,18 +309,3 @@ class AtMostOnce:
 def _commit_to_group(parts: Parts, batch: Batch) -> None:
     if batch.offsets:
         commit_offsets(parts.cluster, parts.sink.pipeline, group_offsets(batch.offsets, batch.marker))
-
-
-def _is_final(error: Exception) -> bool:
-    """Running it again would not help."""
-    return isinstance(error, TooManyDeadLetters | BadPipeline) or JOB_CANCELLED in str(error)
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong in one line: of an error in a worker, the worker's own last line."""
-    if isinstance(error, OncestreamError):
-        return error.cause_text
-    _, is_python, traceback = str(error).rpartition(TRACEBACK)
-    lines = [line for line in (traceback if is_python else str(error)).splitlines() if line.strip()]
-    telling = [line for line in lines if not line[0].isspace()] if is_python else lines
-    return (telling or [type(error).__name__])[0].strip()[:REASON_CHARS_MAX]

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from oncestream.spark.columns import ORIGIN, RECORD
+from oncestream.spark.user_code import place_of, with_place
 
 ROWS_MAX: Final = 10_000  # in one batch of output
 _PLACE: Final = (("topic", str), ("partition", int), ("offset", int))
@@ -76,7 +77,7 @@ class _Each:
     def _results(self, row: Row, origin: dict[str, Any]) -> _Results:
         try:
             rows = [self._columns_of(item) for item in _items(self.function(row))]
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # sys.exit() in a function ends the row, not the worker
             return _dead(error, origin)
         for result in rows:
             result["origin"] = origin
@@ -132,8 +133,9 @@ def _checked(results: _Results, schema: pa.Schema) -> _Results:
     return results
 
 
-def _dead(error: Exception, origin: dict[str, Any]) -> _Results:
-    return _Results(origin, [{"error": f"{type(error).__name__}: {error}", "origin": origin}])
+def _dead(error: BaseException, origin: dict[str, Any]) -> _Results:
+    reason = with_place(f"{type(error).__name__}: {error}", place_of(error))
+    return _Results(origin, [{"error": reason, "origin": origin}])
 
 
 def _origin(content: Mapping[str, Any]) -> dict[str, Any]:

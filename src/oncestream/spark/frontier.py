@@ -13,6 +13,7 @@ from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import UnknownTopic
 from oncestream.spark.ranges import Range
 from oncestream.spark.scan import lost
+from oncestream.spark.selection import partitions_so_far
 from oncestream.spark.source_options import SourceOptions
 from oncestream.spark.stream_offset import StreamOffset
 
@@ -30,10 +31,16 @@ class Frontier:
         self._partitions: list[TopicPartition] = []
         self._looked_at_s = float("-inf")
         self._some_are_gone = False
+        self._seen: set[str] = set()  # topics that were there once
 
-    def now(self, cluster: Cluster) -> dict[TopicPartition, int]:
-        """The end of every partition: the last stable offset, for a stream of committed records."""
-        if self._clock() - self._looked_at_s >= DISCOVERY_S:
+    def now(self, cluster: Cluster, known: Iterable[TopicPartition] = ()) -> dict[TopicPartition, int]:
+        """The end of every partition: the last stable offset, for a stream of committed records.
+
+        `known`: partitions that were there before.
+        """
+        unexpected = {one.topic for one in known} - self._seen
+        self._seen |= unexpected
+        if unexpected or self._clock() - self._looked_at_s >= DISCOVERY_S:
             self._look(cluster)
         try:
             return self._ends(cluster)
@@ -81,10 +88,17 @@ class Frontier:
             self._look_for_existing(cluster)
             return
         try:
-            self._partitions = self._options.selection.partitions(cluster)
+            self._partitions = self._chosen(cluster)
+            self._seen |= {one.topic for one in self._partitions}
         except UnknownTopic:
             self._look_for_existing(cluster)
         self._looked_at_s = self._clock()
+
+    def _chosen(self, cluster: Cluster) -> list[TopicPartition]:
+        selection = self._options.selection
+        if self._options.waits_for_topics:
+            return partitions_so_far(selection, cluster, self._seen)
+        return selection.partitions(cluster)
 
     def _look_for_existing(self, cluster: Cluster) -> None:
         """Once a topic has vanished it is not waited for any more; `ahead` tells what that means."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from oncestream import machine
 from oncestream.spark.class_archive import class_archive_options
 from oncestream.spark.java import find_java
+from oncestream.spark.java_words import JavaWords
 from oncestream.spark.shipping import is_in_process
 
 if TYPE_CHECKING:
@@ -53,14 +54,17 @@ def java_options(own: str) -> list[str]:
     return [*LATER_OPTIMISATION, ROOM_FOR_CLASSES, *_collector(own), *archive]
 
 
-def start_jvm(conf: SparkConf) -> None:
+def start_jvm(conf: SparkConf, stderr: JavaWords) -> None:
     """Starts the JVM where this process has none yet; what the driver needs next is got ready meanwhile."""
     from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
 
     if SparkContext._jvm is not None:
         return
     Thread(target=_import_ahead, name="oncestream-import-ahead", daemon=True).start()
-    SparkContext._ensure_initialized(conf=conf)
+    with stderr.pipe() as said:
+        gateway = launch_gateway(conf, {"stderr": said})  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(conf=conf, gateway=gateway)
     _ahead("load", partial(_load_for_session, SparkContext._jvm))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, TypedDict
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any, Final, TypedDict
 
-from oncestream.client.settings import servers_or_default
+from oncestream.client.settings import ClientSettings, servers_or_default
 from oncestream.errors import BadPipeline
 from oncestream.records.compression import Codec
 from oncestream.spark.batch import OnOutcome, OnStep, Step
@@ -18,10 +21,26 @@ TRANSACTION_TIMEOUT_MS: Final = 60_000
 ATTEMPTS_MAX: Final = 3
 ONCE: Final = "once"
 CONTINUOUS: Final = "continuous"
+OUTPUT_MODES: Final = ["append", "update", "complete"]
+NUMBERS: Final = {
+    "dead_letters_max": 0,
+    "transaction_timeout_ms": 1,
+    "attempts_max": 1,
+}  # and the least of each
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+INTERVAL: Final = re.compile(r"\s*(?:interval\s+)?\d+\s*[a-z]+(?:\s+\d+\s*[a-z]+)*\s*", re.I)
+
+
+class MissingSource(StrEnum):
+    """What to do where a topic that a pipeline reads has never existed."""
+
+    WAIT = "wait"
+    MAKE = "make"
+    FAIL = "fail"
 
 
 class OptionNames(TypedDict, total=False):
-    """The names and types a caller may give; `Options` has the defaults and what they mean."""
+    """The names and types a caller may give; `PipelineOptions` has the defaults and what they mean."""
 
     bootstrap_servers: str | None
     settings: Mapping[str, str]
@@ -37,12 +56,13 @@ class OptionNames(TypedDict, total=False):
     output_mode: str
     transaction_timeout_ms: int
     attempts_max: int
+    missing_source: str
     on_step: OnStep | None
     on_outcome: OnOutcome | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class PipelineOptions:
     """How a pipeline reads, promises and writes.
 
     bootstrap_servers: of the sink's cluster; $ONCESTREAM_BOOTSTRAP or 127.0.0.1:9092 if not given.
@@ -60,6 +80,7 @@ class Options:
     output_mode: append, update or complete, as Spark has them for aggregations.
     transaction_timeout_ms: a batch that takes longer is run again with twice the time.
     attempts_max: how often a batch is run before the pipeline stops.
+    missing_source: wait for a topic of the source that has never existed, make it, or fail.
     on_step, on_outcome: called at each step of a batch, and with what became of it.
     """
 
@@ -77,8 +98,44 @@ class Options:
     output_mode: str = "append"
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     attempts_max: int = ATTEMPTS_MAX
+    missing_source: str = MissingSource.WAIT
     on_step: OnStep | None = None
     on_outcome: OnOutcome | None = None
+
+    @staticmethod
+    def of(pipeline: str, given: OptionNames, *, beside: Iterable[str] = ()) -> PipelineOptions:
+        """BadPipeline where a name or a value cannot be. `beside`: other parameters, which may have been meant."""
+        check_names(pipeline, given, beside)
+        return PipelineOptions(**given).checked(pipeline)
+
+    def changed(self, pipeline: str, given: OptionNames) -> PipelineOptions:
+        check_names(pipeline, given)
+        return replace(self, **given).checked(pipeline)
+
+    def checked(self, pipeline: str) -> PipelineOptions:
+        if not NAME.fullmatch(pipeline):
+            reason = "its name must be letters, digits, '.', '_' and '-', at most 200 of them"
+            raise BadPipeline(pipeline=pipeline, reason=reason)
+        self.partitioner(pipeline)
+        self.promise(pipeline)
+        self.codec(pipeline)
+        self.missing(pipeline)
+        _one_of(pipeline, "output_mode", self.output_mode, OUTPUT_MODES)
+        if self.trigger not in (ONCE, CONTINUOUS) and not INTERVAL.fullmatch(str(self.trigger)):
+            reason = (
+                f"trigger={self.trigger!r}, it must be continuous, once, or an interval such as '5 seconds'"
+            )
+            raise BadPipeline(pipeline=pipeline, reason=reason)
+        for name, least in NUMBERS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                reason = f"{name}={value!r}, it must be a whole number, {least} or more"
+                raise BadPipeline(pipeline=pipeline, reason=reason)
+        ClientSettings.of(self.servers, self.settings)
+        return self
+
+    def missing(self, pipeline: str) -> MissingSource:
+        return MissingSource(_one_of(pipeline, "missing_source", self.missing_source, list(MissingSource)))
 
     @property
     def servers(self) -> str:
@@ -99,6 +156,16 @@ class Options:
     def step(self, step: Step, batch: int) -> None:
         if self.on_step is not None:
             self.on_step(step, batch)
+
+
+def check_names(pipeline: str, given: Mapping[str, Any], beside: Iterable[str] = ()) -> None:
+    """BadPipeline that names the nearest option where one is unknown."""
+    known = [field.name for field in fields(PipelineOptions)]
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, [*known, *beside], 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise BadPipeline(pipeline=pipeline, reason=f"there is no option {name!r}{meant}")
 
 
 def _one_of(pipeline: str, name: str, value: str, allowed: list[str]) -> str:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from oncestream.errors import BadPipeline
-from oncestream.spark.options import OptionNames, Options
-from oncestream.spark.query import Query
+from oncestream.spark.failure import function_failed
+from oncestream.spark.options import MissingSource, OptionNames, PipelineOptions
+from oncestream.spark.preflight import check_sink, check_source
 from oncestream.spark.resends import RESENDS, has_numbers
-from oncestream.spark.session import session
-from oncestream.spark.write import start_query, without_repetitions
+from oncestream.spark.running import Running
+from oncestream.spark.session import check_session, session
+from oncestream.spark.source_options import stream_options
+from oncestream.spark.write import dead_letters_topic, start_query, without_repetitions
+from oncestream.streams.names import parse_topic
 
 # A topic (or several, by commas), or a function that makes any other streaming DataFrame.
 Source = str | Callable[[SparkSession], DataFrame]
 Transform = Callable[..., DataFrame]
-Starter = Callable[[DataFrame, str, str | None, Options], tuple[StreamingQuery, Query]]
+Starter = Callable[[DataFrame, str, str | None, PipelineOptions], Running]
+OWN_PARAMETERS: Final = ("source", "sink", "name", "read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,59 +34,77 @@ class Pipeline:
     transform: Transform
     sources: Mapping[str, Source]
     sink: str | None
-    options: Options
+    options: PipelineOptions
     read_options: Mapping[str, str]
     starter: Starter = start_query
 
     def __call__(self, *inputs: DataFrame, **named: DataFrame) -> DataFrame:
         return self.transform(*inputs, **named)
 
-    def start(self, spark: SparkSession | None = None, **changes: Unpack[OptionNames]) -> StreamingQuery:
+    def start(self, spark: SparkSession | None = None, **changes: Unpack[OptionNames]) -> Running:
         """Starts it, in the given session or one of `session()`, and returns its query."""
-        return self._start(spark, changes)[0]
+        options = self.check(**changes)
+        return self.start_checked(spark or session(self.name), options)
 
     def run(self, spark: SparkSession | None = None, **changes: Unpack[OptionNames]) -> None:
         """Runs it until it ends: with trigger="once" when everything there is was read."""
-        streaming, query = self._start(spark, changes)
-        # In a thread of its own: a signal that reaches a thread which waits for Java breaks the way to Java.
-        waiting = ThreadPoolExecutor(1, thread_name_prefix=self.name)
-        try:
-            waiting.submit(streaming.awaitTermination).result()
-        except Exception as error:
-            if query.error is not None:
-                raise query.error from error
-            raise
-        finally:
-            streaming.stop()
-            waiting.shutdown()
-            query.close()
+        self.start(spark, **changes).wait()
 
-    def _start(self, spark: SparkSession | None, changes: OptionNames) -> tuple[StreamingQuery, Query]:
-        options = replace(self.options, **changes)
-        spark = spark or session(self.name)
-        inputs = {name: self._read(spark, name, source, options) for name, source in self.sources.items()}
-        output = self.transform(*inputs.values()) if len(inputs) == 1 else self.transform(**inputs)
-        if not isinstance(output, DataFrame):
-            raise BadPipeline(
-                pipeline=self.name, reason=f"its function returned {type(output).__name__}, not a DataFrame"
-            )
-        if any(_tells_repetitions(df, options) for df in inputs.values()):
-            options = replace(options, dedupe=None)
+    def check(self, **changes: Unpack[OptionNames]) -> PipelineOptions:
+        """Its options with these changes; an error for what is wrong and can be known without Spark."""
+        options = self.options.changed(self.name, changes)
+        if self.sink is not None:
+            parse_topic(self.sink)
+        written = [self.sink, dead_letters_topic(self.name, self.sink, options)]
+        settings = [self._settings(each, options) for each in self.sources.values() if isinstance(each, str)]
+        sources = [stream_options({name.lower(): value for name, value in each.items()}) for each in settings]
+        check_sink(self.name, options, [parse_topic(topic) for topic in written if topic is not None])
+        for source in sources:
+            check_source(self.name, source, options.missing(self.name))
+        return options
+
+    def start_checked(self, spark: SparkSession, options: PipelineOptions) -> Running:
+        """Starts it with what `check` has answered."""
+        check_session(spark)
+        try:
+            inputs = {name: self._read(spark, name, source, options) for name, source in self.sources.items()}
+            output = self._transformed(inputs)
+            if any(_tells_repetitions(df, options) for df in inputs.values()):
+                options = replace(options, dedupe=None)
+        except Exception as error:
+            raise function_failed(error, self.name) from None
         return self.starter(output, self.name, self.sink, options)
 
-    def _read(self, spark: SparkSession, name: str, source: Source, options: Options) -> DataFrame:
+    def _transformed(self, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        output: Any = self.transform(*inputs.values()) if len(inputs) == 1 else self.transform(**inputs)
+        if isinstance(output, DataFrame):
+            return output
+        reason = f"its function returned {type(output).__name__}, not a DataFrame"
+        raise BadPipeline(pipeline=self.name, reason=reason)
+
+    def _read(self, spark: SparkSession, name: str, source: Source, options: PipelineOptions) -> DataFrame:
         if callable(source):
             df = source(spark)
         else:
-            reader = spark.readStream.format("oncestream").option("kafka.bootstrap.servers", options.servers)
-            kafka = {f"kafka.{key}": value for key, value in options.settings.items()}
-            given = {"subscribe": source, "startingOffsets": "committed", "group": self.name}
-            if options.dedupe == RESENDS:
-                given["includeHeaders"] = "true"
-            df = reader.options(**(kafka | given | dict(self.read_options))).load()
+            reader = spark.readStream.format("oncestream")
+            df = reader.options(**self._settings(source, options)).load()
         if not df.isStreaming:
             raise BadPipeline(pipeline=self.name, reason=f"source {name!r} is no stream: use readStream")
         return without_repetitions(df, self.name, options) if _tells_repetitions(df, options) else df
+
+    def _settings(self, topics: str, options: PipelineOptions) -> dict[str, str]:
+        """PipelineOptions of the source that reads these topics."""
+        kafka = {f"kafka.{key}": value for key, value in options.settings.items()}
+        given = {
+            "kafka.bootstrap.servers": options.servers,
+            "subscribe": topics,
+            "startingOffsets": "committed",
+            "group": self.name,
+            "missingTopics": "fail" if options.missing_source == MissingSource.FAIL else "wait",
+        }
+        if options.dedupe == RESENDS:
+            given["includeHeaders"] = "true"
+        return kafka | given | dict(self.read_options)
 
 
 def pipeline(
@@ -99,16 +120,17 @@ def pipeline(
     source: a topic, or a function of the session for files and tables; a dict of several, whose names are
     the function's parameters. sink: the topic written to; None where column `topic` says.
     name: of the pipeline (its transactional id and its group); the function's name if not given.
-    read: further options of the source (maxOffsetsPerTrigger, ...). The rest: see `Options`.
+    read: further options of the source (maxOffsetsPerTrigger, ...). The rest: see `PipelineOptions`.
     """
     sources: Mapping[str, Any] = source if isinstance(source, Mapping) else {"input": source}
 
     def decorate(transform: Transform) -> Pipeline:
         own_name = name or transform.__name__.replace("_", "-")
-        return Pipeline(own_name, transform, sources, sink, Options(**options), read or {})
+        checked = PipelineOptions.of(own_name, options, beside=OWN_PARAMETERS)
+        return Pipeline(own_name, transform, sources, sink, checked, read or {})
 
     return decorate
 
 
-def _tells_repetitions(df: DataFrame, options: Options) -> bool:
+def _tells_repetitions(df: DataFrame, options: PipelineOptions) -> bool:
     return has_numbers(df) if options.dedupe == RESENDS else options.dedupe in df.columns

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from oncestream.client.cluster import Cluster
 from oncestream.client.settings import ClientSettings
-from oncestream.errors import BadPipeline, CheckpointLost, OncestreamError
+from oncestream.errors import BadPipeline, CheckpointLost
 from oncestream.spark.batch import Batch, OnOutcome, Outcome, batch_of
 from oncestream.spark.checkpoint import Checkpoint
 from oncestream.spark.delivery import Deliver
@@ -32,14 +32,15 @@ class Query:
     deliver: Deliver
     sources: list[PlannedSource]
     on_outcome: OnOutcome | None = None
-    error: OncestreamError | None = None
+    error: Exception | None = None  # of the batch that failed
+    _is_closed: bool = field(default=False, init=False)
     _committed: int | None = field(default=None, init=False)  # the query's last batch that Kafka has
     _own: dict[int, bool] = field(default_factory=dict, init=False)
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         try:
             self._run(df, batch_id)
-        except OncestreamError as error:
+        except Exception as error:
             self.error = error
             raise
 
@@ -51,7 +52,10 @@ class Query:
             self._check_can_go_on(df, progress)
 
     def close(self) -> None:
-        """After the query ended."""
+        """After the query ended; a second time does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self.deliver.close()
         self.cluster.close()
 
@@ -73,6 +77,8 @@ class Query:
         else:
             outcome = self.deliver.run(df, batch)
         LOG.info(outcome.line())
+        if outcome.dead:
+            LOG.warning(outcome.dead_line())
         if self.on_outcome is not None:
             self.on_outcome(outcome)
 

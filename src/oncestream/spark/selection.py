@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from oncestream.client.cluster import Cluster
@@ -19,6 +19,10 @@ class Topics:
 
     names: tuple[str, ...]
 
+    @property
+    def topics(self) -> set[str]:
+        return set(self.names)
+
     def partitions(self, cluster: Cluster) -> list[TopicPartition]:
         """Those chosen; UnknownTopic where a topic that was named does not come up in time."""
         return _all_of(cluster.partitions_of(self.names))
@@ -27,6 +31,9 @@ class Topics:
         """Those chosen that are there now, without waiting for others."""
         return _all_of(_counts(cluster, self.names.__contains__))
 
+    def without(self, topics: Collection[str]) -> Topics:
+        return Topics(tuple(name for name in self.names if name not in topics))
+
 
 @dataclass(frozen=True, slots=True)
 class TopicPattern:
@@ -34,11 +41,20 @@ class TopicPattern:
 
     pattern: str
 
+    @property
+    def topics(self) -> set[str]:
+        """None is named."""
+        return set()
+
     def partitions(self, cluster: Cluster) -> list[TopicPartition]:
         matches = re.compile(self.pattern).fullmatch
         return _all_of(_counts(cluster, lambda name: matches(name) is not None))
 
     existing = partitions
+
+    def without(self, topics: Collection[str]) -> TopicPattern:  # noqa: ARG002
+        """The same: a pattern waits for no topic."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +63,33 @@ class Assigned:
 
     chosen: tuple[TopicPartition, ...]
 
+    @property
+    def topics(self) -> set[str]:
+        return {one.topic for one in self.chosen}
+
     def partitions(self, cluster: Cluster) -> list[TopicPartition]:
-        counts = cluster.partitions_of(sorted({one.topic for one in self.chosen}))
+        counts = cluster.partitions_of(sorted(self.topics))
         missing = [one for one in self.chosen if one.partition >= counts[one.topic]]
         if missing:
             raise UnknownTopic(topic=missing[0])
         return list(self.chosen)
 
     def existing(self, cluster: Cluster) -> list[TopicPartition]:
-        counts = _counts(cluster, {one.topic for one in self.chosen}.__contains__)
+        counts = _counts(cluster, self.topics.__contains__)
         return [one for one in self.chosen if one.partition < counts.get(one.topic, 0)]
+
+    def without(self, topics: Collection[str]) -> Assigned:
+        return Assigned(tuple(one for one in self.chosen if one.topic not in topics))
 
 
 Selection = Topics | TopicPattern | Assigned
+
+
+def partitions_so_far(selection: Selection, cluster: Cluster, known: Collection[str]) -> list[TopicPartition]:
+    """Those chosen, without topics that were never there; UnknownTopic where a `known` one is gone."""
+    unknown = selection.topics - set(known)
+    there = {one.topic for one in selection.existing(cluster)} if unknown else set()
+    return selection.without(unknown - there).partitions(cluster)
 
 
 def selection_of(settings: Mapping[str, str]) -> Selection:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from oncestream import machine
 from oncestream.errors import UnsafeSparkSetting
 from oncestream.spark.java import find_java
+from oncestream.spark.java_words import JavaWords
 from oncestream.spark.jvm_start import java_options, start_jvm
 from oncestream.spark.local_files import quick_local_files
 from oncestream.spark.shipping import is_in_process
@@ -20,6 +23,8 @@ from oncestream.spark.worker_start import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log: Final = logging.getLogger(__name__)
 
 NOTHING_MORE: Final[Mapping[str, str]] = {}
 LOOPBACK: Final = "127.0.0.1"
@@ -34,9 +39,10 @@ ADDED_BY_RUNNERS: Final = (
     "SPARK_PYTHON_RUNTIME",
     "SPARK_AUTH_SOCKET_TIMEOUT",
 )
+REPEATERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 FILE_SYSTEM: Final = "spark.hadoop.fs.file.impl"
 TUNED: Final = {
-    "spark.log.level": "WARN",
+    "spark.log.level": "FATAL",  # what goes wrong is told once, by an error of ours: Spark would add pages
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -71,15 +77,24 @@ def session(
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
+    from oncestream.spark.failure import start_failed
+
+    _quieten()
+    words = JavaWords()
     with _environment(master, python):
-        conf = SparkConf().setMaster(master).setAppName(app_name)
-        conf.setAll(list(_settings(master, settings).items()))
-        start_jvm(conf)
-        if is_in_process(master) and FILE_SYSTEM not in settings and (quick := quick_local_files()):
-            conf.set(FILE_SYSTEM, quick)
-        spark = SparkSession.builder.config(conf=conf).getOrCreate()
-    check_session(spark)
-    _register_source(spark)
+        try:
+            conf = SparkConf().setMaster(master).setAppName(app_name)
+            conf.setAll(list(_settings(master, settings).items()))
+            start_jvm(conf, words)
+            if is_in_process(master) and FILE_SYSTEM not in settings and (quick := quick_local_files()):
+                conf.set(FILE_SYSTEM, quick)
+            spark = SparkSession.builder.config(conf=conf).getOrCreate()
+            check_session(spark)
+            _expect_the_end_of_java(spark)
+            _register_source(spark)
+        except Exception as error:
+            raise start_failed(error, words.last()) from None
+    log.info("Spark is up; it said: %s", "\n".join(words.let_through()))
     return spark
 
 
@@ -88,6 +103,26 @@ def check_session(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     for name, default in DEFAULTS.items():
         _require(name, conf.get(name, default) or default)
+
+
+def _quieten() -> None:
+    """What PySpark and Py4J log of an error before they raise it: all of Java's stack."""
+    from pyspark.logger import PySparkLogger
+
+    for name in REPEATERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J logs a lost connection by the root logger."""
+    return "py4j" not in Path(record.pathname).parts
+
+
+def _expect_the_end_of_java(spark: SparkSession) -> None:
+    """A connection that ends with Java is no error of its own."""
+    server: Any = spark.sparkContext._accumulatorServer
+    server.handle_error = lambda *_: log.debug("Spark's accumulators are closed", exc_info=True)
 
 
 def _register_source(spark: SparkSession) -> None:

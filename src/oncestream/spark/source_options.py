@@ -32,7 +32,9 @@ KNOWN: Final = (
     "maxRecordsPerPartition",
     "includeHeaders",
     "group",
+    "missingTopics",
 )
+MISSING_TOPICS: Final = ("fail", "wait")
 # Options of Spark's `kafka` that tune its JVM consumer: harmless, and without meaning here.
 IGNORED: Final = {
     "groupidprefix",
@@ -57,6 +59,7 @@ class SourceOptions:
     read_committed: bool
     headers: bool
     fail_on_data_loss: bool
+    waits_for_topics: bool
     records_min: int | None
     records_max: int | None
     delay_ms_max: int
@@ -112,6 +115,7 @@ def _options(settings: Mapping[str, str], default_start: Edge) -> SourceOptions:
         read_committed=isolation == "read_committed",
         headers=headers_wanted(settings),
         fail_on_data_loss=_flag(settings, "failOnDataLoss", default=True),
+        waits_for_topics=_waits_for_topics(settings),
         records_min=records_min,
         records_max=records_max,
         delay_ms_max=_duration_ms(settings, "maxTriggerDelay", default_ms=15 * 60_000),
@@ -126,6 +130,14 @@ def _refuse_unknown(settings: Mapping[str, str]) -> None:
             _log.info("option %s concerns Spark's JVM consumer only and is ignored", name)
         elif name not in _KNOWN_LOWER and not name.startswith("kafka."):
             raise UnknownSourceOption(name=name, known=", ".join((*KNOWN, "kafka.*")))
+
+
+def _waits_for_topics(settings: Mapping[str, str]) -> bool:
+    """Whether a topic that does not exist is read once it is there, instead of being an error."""
+    text = settings.get("missingtopics", "fail").strip().lower()
+    if text not in MISSING_TOPICS:
+        raise BadSourceOption(name="missingTopics", reason=f"{text!r} is neither fail nor wait")
+    return text == "wait"
 
 
 def _flag(settings: Mapping[str, str], name: str, *, default: bool) -> bool:

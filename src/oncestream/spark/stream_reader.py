@@ -28,6 +28,7 @@ from oncestream.spark.places import find
 from oncestream.spark.ranges import Range, Task, tasks_of, total
 from oncestream.spark.read_ahead import ReadAhead
 from oncestream.spark.scan import lost, prefetch, scan
+from oncestream.spark.selection import partitions_so_far
 from oncestream.spark.source_options import SourceOptions
 from oncestream.spark.stream_offset import StreamOffset
 
@@ -80,7 +81,9 @@ class StreamReader(_Base, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         cluster = self._cluster()
-        partitions = self._options.selection.partitions(cluster)
+        selection = self._options.selection
+        waits = self._options.waits_for_topics
+        partitions = partitions_so_far(selection, cluster, ()) if waits else selection.partitions(cluster)
         found = find(
             cluster,
             self._options.start,
@@ -105,7 +108,7 @@ class StreamReader(_Base, SupportsTriggerAvailableNow):
         cluster = self._cluster()
         before = StreamOffset.of(start)
         self._refuse_other_cluster(before, cluster)
-        latest = self._frontier.now(cluster) if self._stop_at is None else self._stop_at
+        latest = self._latest(cluster, before)
         ranges, found = self._frontier.ahead(cluster, before, latest)
         if not isinstance(limit, ReadAllAvailable):
             if self._too_few(total(ranges)):
@@ -167,6 +170,15 @@ class StreamReader(_Base, SupportsTriggerAvailableNow):
             raise CheckpointOfOtherCluster(
                 then=before.cluster, now=cluster.cluster_id, bootstrap=self._options.client.bootstrap_servers
             )
+
+    def _latest(self, cluster: Cluster, before: StreamOffset) -> dict[TopicPartition, int]:
+        if self._stop_at is None:
+            return self._frontier.now(cluster, before.ends)
+        if missed := before.ends.keys() - self._stop_at.keys():
+            # A node that has just heard of a topic may not have told of it when the end was set.
+            found = self._frontier.now(cluster, missed)
+            self._stop_at |= {one: end for one, end in found.items() if one in missed}
+        return self._stop_at
 
     def _too_few(self, records: int) -> bool:
         """Whether to wait for more; a run over what is there now never waits."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Final, Unpack
 
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
 
 from oncestream.client.admin import NewTopic, create_topics, describe_topics
 from oncestream.client.cluster import Cluster
@@ -20,13 +18,15 @@ from oncestream.spark.batch import Outcome
 from oncestream.spark.checkpoint import Checkpoint
 from oncestream.spark.columns import sink_columns
 from oncestream.spark.delivery import AtLeastOnce, AtMostOnce, Deliver, ExactlyOnce, Parts
+from oncestream.spark.failure import told
 from oncestream.spark.jvm_start import load_tables_ahead
 from oncestream.spark.load import load
-from oncestream.spark.options import CONTINUOUS, ONCE, OptionNames, Options
+from oncestream.spark.options import CONTINUOUS, ONCE, OptionNames, PipelineOptions
 from oncestream.spark.plan import sources_of
 from oncestream.spark.progress import PROGRESS_TOPIC
 from oncestream.spark.query import Query
 from oncestream.spark.resends import IDENTITY, RESENDS, with_numbers, without_numbers
+from oncestream.spark.running import Running
 from oncestream.spark.session import check_session
 from oncestream.spark.shapes import TopicShapes
 from oncestream.spark.shipping import ship_package
@@ -36,9 +36,9 @@ from oncestream.streams.names import parse_topic
 from oncestream.streams.topics import topics_to_make
 
 CHECKPOINTS: Final = Path(".oncestream") / "checkpoints"
+OWN_PARAMETERS: Final = ("topic", "run")
 DEAD_SUFFIX: Final = ".dead"
 DEAD_SUFFIX_IN_STREAM: Final = "-dead"  # there a dot would end the stream's path
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def write(
@@ -48,33 +48,36 @@ def write(
     topic: str | None = None,
     run: str | None = None,
     **options: Unpack[OptionNames],
-) -> StreamingQuery | Outcome:
-    """Writes `df` to a topic, or to the topics its column `topic` names; `Options` lists the parameters.
+) -> Running | Outcome:
+    """Writes `df` to a topic, or to the topics its column `topic` names.
+
+    `oncestream.PipelineOptions` lists the parameters.
 
     A streaming DataFrame: starts a query and returns it. A batch DataFrame: loads it in one transaction and
     returns what became of it; the same `run` a second time writes nothing.
     """
+    checked = PipelineOptions.of(pipeline, options, beside=OWN_PARAMETERS)
     if not df.isStreaming:
         if run is None:
             raise BadPipeline(pipeline=pipeline, reason="a batch DataFrame needs run=, the name of this load")
-        return _load(df, pipeline, topic, run, Options(**options))
+        return _load(df, pipeline, topic, run, checked)
     if run is not None:
         raise BadPipeline(
             pipeline=pipeline, reason="run= is for batch DataFrames; a stream keeps its own progress"
         )
-    return start_query(df, pipeline, topic, Options(**options))[0]
+    return start_query(df, pipeline, topic, checked)
 
 
 def start_query(
     df: DataFrame,
     pipeline: str,
     topic: str | None,
-    options: Options,
+    options: PipelineOptions,
     *,
     connect: Callable[[ClientSettings], Cluster] = Cluster,
     driver_rows_max: int = DRIVER_ROWS_MAX,
-) -> tuple[StreamingQuery, Query]:
-    """A streaming query, and what runs in it."""
+) -> Running:
+    """Starts a streaming query that writes `df`."""
     load_tables_ahead(df)
     sink = _sink(df, pipeline, topic, options)
     rows = sink_columns(without_repetitions(df, pipeline, options), sink)
@@ -89,7 +92,7 @@ def start_query(
         options.on_outcome,
     )
     try:
-        _make_topics(cluster, topic, _dead_letters(pipeline, topic, options))
+        _make_topics(cluster, topic, dead_letters_topic(pipeline, topic, options))
         query.start(rows)
         writer = (
             rows.writeStream.queryName(pipeline)
@@ -101,13 +104,13 @@ def start_query(
             writer = writer.trigger(availableNow=True)
         elif options.trigger != CONTINUOUS:
             writer = writer.trigger(processingTime=options.trigger)
-        return writer.start(), query
-    except BaseException:
+        return Running(writer.start(), query)
+    except Exception as error:
         cluster.close()
-        raise
+        raise told(error, pipeline) from None
 
 
-def without_repetitions(df: DataFrame, pipeline: str, options: Options) -> DataFrame:
+def without_repetitions(df: DataFrame, pipeline: str, options: PipelineOptions) -> DataFrame:
     """`dedupe`: of rows with the same value in that column, or of one record sent twice, the first one."""
     if options.dedupe is None:
         return df
@@ -120,7 +123,7 @@ def without_repetitions(df: DataFrame, pipeline: str, options: Options) -> DataF
     return _distinct(df, [options.dedupe], pipeline, options)
 
 
-def _distinct(df: DataFrame, columns: list[str], pipeline: str, options: Options) -> DataFrame:
+def _distinct(df: DataFrame, columns: list[str], pipeline: str, options: PipelineOptions) -> DataFrame:
     if options.dedupe_within is None:
         return df.dropDuplicates(columns)
     if "timestamp" not in df.columns:
@@ -128,21 +131,16 @@ def _distinct(df: DataFrame, columns: list[str], pipeline: str, options: Options
     return df.withWatermark("timestamp", options.dedupe_within).dropDuplicatesWithinWatermark(columns)
 
 
-def _load(df: DataFrame, pipeline: str, topic: str | None, run: str, options: Options) -> Outcome:
+def _load(df: DataFrame, pipeline: str, topic: str | None, run: str, options: PipelineOptions) -> Outcome:
     sink = _sink(df, pipeline, topic, options)
     rows = sink_columns(without_repetitions(df, pipeline, replace(options, dedupe_within=None)), sink)
     with closing(Cluster(sink.settings)) as cluster:
-        _make_topics(cluster, topic, _dead_letters(pipeline, topic, options))
+        _make_topics(cluster, topic, dead_letters_topic(pipeline, topic, options))
         deliver = _deliver(cluster, sink, options, is_micro_batch=False)
         return load(rows, sink, run, cluster, deliver)
 
 
-def _sink(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> Sink:
-    if not NAME.fullmatch(pipeline):
-        raise BadPipeline(
-            pipeline=pipeline,
-            reason="its name must be letters, digits, '.', '_' and '-', at most 200 of them",
-        )
+def _sink(df: DataFrame, pipeline: str, topic: str | None, options: PipelineOptions) -> Sink:
     if not hasattr(df, "_jdf"):
         raise BadPipeline(
             pipeline=pipeline, reason="Spark Connect is not supported; use a classic Spark session"
@@ -153,7 +151,7 @@ def _sink(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> 
         settings=ClientSettings.of(options.servers, options.settings),
         pipeline=pipeline,
         topic=None if topic is None else parse_topic(topic),
-        dead_topic=parse_topic(_dead_letters(pipeline, topic, options)),
+        dead_topic=parse_topic(dead_letters_topic(pipeline, topic, options)),
         partition_by=options.partitioner(pipeline),
         codec=options.codec(pipeline),
     )
@@ -162,7 +160,7 @@ def _sink(df: DataFrame, pipeline: str, topic: str | None, options: Options) -> 
 def _deliver(
     cluster: Cluster,
     sink: Sink,
-    options: Options,
+    options: PipelineOptions,
     *,
     is_micro_batch: bool,
     driver_rows_max: int = DRIVER_ROWS_MAX,
@@ -182,7 +180,7 @@ def _deliver(
             return AtMostOnce(parts)
 
 
-def _checkpoint_location(df: DataFrame, pipeline: str, options: Options) -> str:
+def _checkpoint_location(df: DataFrame, pipeline: str, options: PipelineOptions) -> str:
     if options.checkpoint is not None:
         return str(options.checkpoint)
     if not str(df.sparkSession.sparkContext.master).startswith("local"):
@@ -193,7 +191,7 @@ def _checkpoint_location(df: DataFrame, pipeline: str, options: Options) -> str:
     return str((CHECKPOINTS / pipeline).absolute())
 
 
-def _dead_letters(pipeline: str, topic: str | None, options: Options) -> str:
+def dead_letters_topic(pipeline: str, topic: str | None, options: PipelineOptions) -> str:
     if options.dead_letters:
         return options.dead_letters
     of_stream = topic is not None and topic.startswith("/")
