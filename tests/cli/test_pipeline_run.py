@@ -250,7 +250,7 @@ def test_a_profile_and_a_properties_file_name_the_cluster_as_for_other_commands(
     unknown = place.run_on("upper", "--profile", "nobody")
     assert (unknown.exit_code, "there is no profile 'nobody'" in told(unknown)[0]) == (2, True)
     wrong = place.run_on("upper", "--conf", "spark.sql.shuffle.partitions")
-    assert (wrong.exit_code, "is not NAME=VALUE" in told(wrong)[0]) == (2, True)
+    assert (wrong.exit_code, "is not name=value" in told(wrong)[0]) == (2, True)
 
 
 def test_without_pyspark_it_says_what_to_install(place: Place, tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_options_name_the_cluster_before_the_file_and_the_file_before_the_profil
     monkeypatch.delenv("ONCESTREAM_BOOTSTRAP", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     Cli(tmp_path).ok("config", "set", "p", "bootstrap=profile:1", "client.id=of-the-profile")
-    made = once.pipeline(source="in", sink="out", bootstrap_servers=own)(lambda rows: rows)
+    made = once.pipeline(source="in", sink="out", name="p", bootstrap_servers=own)(lambda rows: rows)
     found = replace(made.options, **cluster_of(made, *arguments))
     assert found.servers == servers
     assert ("client.id" in found.settings) == (servers == "profile:1")
