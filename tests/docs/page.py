@@ -12,7 +12,7 @@ Words behind the language: `terminal=NAME` (a command that goes on, in a termina
 `slow` (runs in `make soak` only), `elsewhere=REASON` (not typed: REASON says where it runs, or why it cannot).
 
 Output is compared where it is shown. In it `...` stands for anything on a line, a line `...` for any lines.
-Decimals, dates and times in milliseconds match others of their kind. `^C` ends a command that goes on, once what
+Decimals, dates, UUIDs and times in milliseconds match others of their kind. `^C` ends a command that goes on, once what
 stands above it was printed.
 """
 
@@ -33,6 +33,7 @@ INTERRUPT: Final = "^C"
 _FENCE: Final = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 _VARIES: Final = re.compile(
     r"""(?P<any>\.\.\.)
+    | (?P<uuid>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})
     | (?P<date>\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)
     | (?P<decimal>\d+\.\d+(?![.\d]))
     | (?P<millis>\b1[5-9]\d{11}\b)""",
@@ -40,6 +41,7 @@ _VARIES: Final = re.compile(
 )
 _PATTERNS: Final = {
     "any": r".*?",
+    "uuid": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "date": r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?",
     "decimal": r"\d+\.\d+",
     "millis": r"\d{13}",
