@@ -68,6 +68,7 @@ class Writer:
     def __init__(self, machine: Machine, name: str, new_protocol: bool) -> None:
         self.machine, self.name, self.new_protocol = machine, name, new_protocol
         self.id = self.epoch = -1
+        self.came: int | None = None  # when its InitProducerId was answered, by the count of the machine
         self.sequences: Counter[int] = Counter()
         self.added: set[int | str] = set()
         self.steps: list[Step] = []
@@ -76,8 +77,12 @@ class Writer:
         self.begin()
 
     def start(self) -> None:
+        def came(answer: Any) -> None:
+            self.came = next(self.machine.numbers)
+            self.take(answer)
+
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=TIMEOUT_MS)
-        self.do(request, 5 if self.new_protocol else 0, self.take)
+        self.do(request, 5 if self.new_protocol else 0, came)
 
     def begin(self) -> None:
         self.txn = Txn(next(self.machine.numbers), self.name, self.machine.world.clock.ms)
@@ -184,9 +189,10 @@ class Writer:
 
     @property
     def may_be_fenced(self) -> bool:
-        """Somebody newer came, or the transaction took too long."""
-        newest = [writer for writer in self.machine.writers if writer.name == self.name][-1]
-        return newest is not self or self.machine.world.clock.ms - self.txn.begun_ms >= TIMEOUT_MS
+        """Another one came later, or may have (an InitProducerId is sent again after a crash), or time is over."""
+        others = [each.came for each in self.machine.writers if each.name == self.name and each is not self]
+        is_newest = all(came is not None and came < (self.came or 0) for came in others)
+        return not is_newest or self.machine.world.clock.ms - self.txn.begun_ms >= TIMEOUT_MS
 
     @property
     def idle(self) -> bool:
