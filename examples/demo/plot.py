@@ -15,6 +15,7 @@ KILL_LINE: Final = "╎"
 KILL_MARK: Final = "✖"
 
 WIDTH_PX, HEIGHT_PX, MARGIN_PX = 860, 380, 70
+LABEL_PX: Final = 16  # each label of a kill has a line of its own
 TICKS: Final = 5
 ROWS_COLOR: Final = "#2e8540"
 KILL_COLOR: Final = "#c0392b"
@@ -94,11 +95,11 @@ def svg_plot(points: Sequence[Point], kills: Sequence[Kill]) -> str:
         steps += [f"{x(point.at_s)},{y(before)}", f"{x(point.at_s)},{y(point.rows)}"]
         before = point.rows
     parts.append(f'<polyline points="{" ".join(steps)}" fill="none" stroke="{ROWS_COLOR}" stroke-width="2"/>')
-    for kill in kills:
+    for number, kill in enumerate(kills):
         parts += [
             f'<line x1="{x(kill.at_s)}" x2="{x(kill.at_s)}" y1="{y(top)}" y2="{y(0)}" '
             f'stroke="{KILL_COLOR}" stroke-width="2" stroke-dasharray="5 4"/>',
-            f'<text x="{x(kill.at_s) - 6}" y="{y(top) + 12}" text-anchor="end" fill="{KILL_COLOR}">'
+            f'<text x="{x(kill.at_s) - 6}" y="{y(top) + 12 + LABEL_PX * number}" text-anchor="end" fill="{KILL_COLOR}">'
             f"{kill.visible:,} visible, {kill.uncommitted:,} uncommitted</text>",
         ]
     return "\n".join([*parts, "</svg>"]) + "\n"
