@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from oncestream.broker.call import Call
 from oncestream.broker.clock import Clock
+from oncestream.broker.first_use import FirstUse
 from oncestream.broker.handlers.metadata import handle
 from oncestream.broker.node import Node
 from oncestream.broker.settings import BrokerSettings
@@ -121,3 +123,18 @@ def test_the_room_for_partitions_is_checked_before_the_answer(
     wait_until(lambda: is_there(wire, "one"))
     told = wire.ask(first_use("two"), 12, MetadataResponse).topics[0]
     assert (error_name(told.error_code), is_there(wire, "two")) == ("POLICY_VIOLATION", False)
+
+
+def test_each_topic_is_made_in_a_turn_of_its_own() -> None:
+    """A request with many names holds nobody up for longer than one of them takes."""
+    loop = asyncio.new_event_loop()
+    turns: list[str] = []
+    awaited = FirstUse(loop)
+    for name in ("a", "b", "a", "c"):
+        awaited.make_soon(name, partial(turns.append, name))
+    for _ in range(3):
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        turns.append("-")
+    loop.close()
+    assert turns == ["a", "-", "b", "-", "c", "-"]

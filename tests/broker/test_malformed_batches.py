@@ -18,6 +18,7 @@ from tests.records.malformed import (
     DAMAGED,
     MALFORMED,
     MISNUMBERED,
+    NEGATIVE,
     WELL_FORMED,
     batch_of,
     record,
@@ -73,6 +74,13 @@ def test_records_that_do_not_count_from_zero_are_refused(sender: Sender, target:
         for codec in Codec:
             told = sender.send(batch_of(payload, count, codec=codec), count)
             assert told == "INVALID_RECORD" or (target.is_apache and told in ("NONE", "UNKNOWN_SERVER_ERROR"))
+
+
+def test_what_librdkafka_never_gets_past_is_refused(sender: Sender, target: Target) -> None:
+    for payload, count in NEGATIVE.values():
+        for codec in Codec:
+            told = sender.send(batch_of(payload, count, codec=codec), count)
+            assert told == ("NONE" if target.is_apache else "INVALID_RECORD")
 
 
 def test_what_is_unusual_and_well_formed_is_taken(sender: Sender) -> None:

@@ -64,6 +64,35 @@ def test_letters_of_one_cause_are_one_row_and_go_in_again_once_as_they_were(cli:
     assert [record["headers"] for record in found] == [[{"key": "mine", "value": "kept"}]] * 3
 
 
+def test_what_an_input_says_in_headers_of_the_same_names_is_its_own(embedded_cli: Cli, name: str) -> None:
+    cli = embedded_cli
+    for topic in (f"{name}.in", f"{name}.dead"):
+        cli.ok("topic", "create", topic)
+    own = {"resent": "0:0", "truncated": "1", "error": "mine", "pipeline": "p", "origin.topic": "elsewhere"}
+    facts = {"error": "E", "pipeline": name, "batch": "3", "origin.topic": f"{name}.in"}
+    headers = [{"key": key, "value": value} for part in (own, facts) for key, value in part.items()]
+    lines = [letter(name, "E", f"{name}.in", "first"), json.dumps({"value": "second", "headers": headers})]
+    cli.ok("produce", f"{name}.dead", "--json", stdin="\n".join(lines))
+    assert listed(cli, name) == {"E": (2, 0)}
+    assert resend(cli, name, "--yes") == [{"topic": f"{name}.in", "sent": 2}]
+    [_, again] = consumed(cli, name)
+    assert {each["key"]: each["value"] for each in again["headers"]} == own
+
+
+def test_a_mark_lies_behind_its_letters_in_their_partition(embedded_cli: Cli, name: str) -> None:
+    """Retention deletes from the front, so a letter goes before its mark."""
+    cli = embedded_cli
+    cli.ok("topic", "create", f"{name}.in")
+    cli.ok("topic", "create", f"{name}.dead", "--partitions", "3")
+    for partition in range(3):
+        line = letter(name, "E", f"{name}.in", str(partition))
+        cli.ok("produce", f"{name}.dead", "--json", "--partition", str(partition), stdin=line)
+    resend(cli, name, "--yes")
+    found = [json.loads(line) for line in cli.ok("consume", f"{name}.dead", "--format", "json").splitlines()]
+    marks = {each["partition"]: each["headers"][1] for each in found if each["value"] is None}
+    assert marks == {number: {"key": "resent", "value": f"{number}:0"} for number in range(3)}
+
+
 @pytest.mark.parametrize(
     ("broken", "says"),
     [

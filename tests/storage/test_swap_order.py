@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Generator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from oncestream.machine import path_of
-from oncestream.storage.steps import run_here
+from oncestream.storage.steps import DiskStep, run_here
 from oncestream.testing.disk import FaultyDisk
 from tests.storage.compacting import COMPACT, planned, put, survivors
 from tests.storage.kit import Store
@@ -105,4 +107,27 @@ def test_what_is_deleted_between_two_steps_of_a_swap_stays_deleted(tmp_path: Pat
         run_here(store.folder.checkpoint())
         if deleted == "records":
             assert survivors(store.reborn().log) == expected
+    assert count >= 4
+
+
+@pytest.mark.parametrize("end", ["restart", "reborn"])
+def test_what_is_deleted_within_a_swap_that_never_ends_stays_deleted(tmp_path: Path, end: str) -> None:
+    """A stop, or a kill, comes before the next step."""
+    count = 1
+    for moment in itertools.count():
+        store = Store(tmp_path / f"{end}-{moment}", COMPACT)
+        job = planned(store)
+        job.run()
+        steps = store.log.finish_compaction(job)
+        for number, step in enumerate(steps):
+            step.run()
+            count = number + 1
+            if number == moment:
+                break
+        store.log.delete_before(store.log.end_offset)
+        cast("Generator[DiskStep, None, None]", steps).close()
+        again = store.restart() if end == "restart" else store.reborn()
+        assert (survivors(again.log), again.log.start_offset) == ([], store.log.end_offset)
+        if moment == count:
+            break
     assert count >= 4

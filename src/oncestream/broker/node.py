@@ -238,9 +238,12 @@ class Node:
         return sum(len(topic.partitions) for topic in self.topics.values())
 
     def log_config(self, entry: TopicEntry) -> LogConfig:
-        configs = {**self.settings.topic_defaults, **entry.configs}
+        """What clients set for all topics does not reach the coordinators' own: it could refuse what they write."""
+        is_internal = entry.name in INTERNAL
+        defaults = (self.started if is_internal else self.settings).topic_defaults
+        configs = {**defaults, **entry.configs}
         config = topic_configs.log_config(configs, self.settings.producer_id_expiration_ms)
-        if entry.name in INTERNAL:  # what coordinators write is never too large for a limit that clients set
+        if is_internal:
             return replace(config, max_message_bytes=max(config.max_message_bytes, MESSAGE_BYTES_MAX))
         return config
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -104,15 +105,14 @@ def _check_lags(configs: Mapping[str, str | None]) -> None:
         )
 
 
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,20}")  # Python's int() takes more than Java's
+
+
 def whole(kind: str, low: int, high: int) -> Callable[[str], str | None]:
     """A check for whole numbers: what is wrong with a value. `high` is the largest that the type can hold."""
 
     def check(value: str) -> str | None:
-        try:
-            number = int(value.strip())
-        except ValueError:
-            return f"Not a number of type {kind}"
-        if number > high:
+        if not _WHOLE.fullmatch(value.strip()) or (number := int(value)) > high:
             return f"Not a number of type {kind}"
         return f"Value must be at least {low}" if number < low else None
 

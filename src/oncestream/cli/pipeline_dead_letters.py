@@ -1,7 +1,7 @@
 """`oncestream pipeline dead-letters`: what a pipeline could not write, by cause; chosen ones are sent again.
 
-The letters that are sent again and the mark that says so are one transaction. A mark is a record without key and
-value in the topic of dead letters; its header `resent` lists the letters.
+The letters that are sent again and the marks that say so are one transaction. A mark is a record without key and
+value in the letters' own partition; its headers are the pipeline's name and `resent`, which lists the letters.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from oncestream.cli.record_format import Record
 from oncestream.cli.sending import Sender
 from oncestream.client.admin import describe_topics
 from oncestream.client.damage import OnDamage
+from oncestream.client.topic_partition import TopicPartition
 from oncestream.errors import BadArgument, NoDeadLetters, OncestreamError, UnknownTopic
 from oncestream.streams.names import parse_topic
 
 SUFFIXES: Final = (".dead", "-dead")  # of a topic, and of a topic of a stream
 COLUMNS: Final = ("cause", "letters", "resent", "topic", "example", "origin")
+PIPELINE: Final = "pipeline"
+ERROR: Final = "error"  # the first of the headers that the pipeline adds behind those of the input
 MARK: Final = "resent"
-OWN_HEADERS: Final = frozenset(
-    {"error", "pipeline", "batch", "truncated", "origin.topic", "origin.partition", "origin.offset"}
-)
 LETTERS_PER_MARK_MAX: Final = 10_000
 CAUSE_CHARS_MAX: Final = 120
 TRANSACTION_TIMEOUT_MS: Final = 600_000
@@ -132,7 +132,7 @@ def _resend(call: Call, name: str, plan: Collection[tuple[str, LetterId]], to: s
         resent = _read(call, name, topics, _refuse).resent
         known = {each.name for each in describe_topics(call.cluster)}
         sent: Counter[str] = Counter()
-        marks: dict[str, list[LetterId]] = {}
+        marks: dict[TopicPartition, list[LetterId]] = {}
         for record in _records(call, topics, _refuse):
             at = LetterId(record.partition, record.offset)
             if (record.topic, at) in plan and at not in resent.get(record.topic, ()):
@@ -141,7 +141,7 @@ def _resend(call: Call, name: str, plan: Collection[tuple[str, LetterId]], to: s
                     raise UnknownTopic(topic=message.topic)
                 sender.send(message)
                 sent[str(message.topic)] += 1
-                marks.setdefault(record.topic, []).append(at)
+                marks.setdefault(TopicPartition(record.topic, record.partition), []).append(at)
         for mark in _marks(name, marks):
             sender.send(mark)
     return sent
@@ -149,39 +149,46 @@ def _resend(call: Call, name: str, plan: Collection[tuple[str, LetterId]], to: s
 
 def _original(record: Record, to: str | None) -> Message:
     """The input as it was. A letter that was cut, or whose origin is unknown, cannot go back."""
-    headers = dict(record.headers)
+    own, facts = _parts(record)
     at = f"{record.topic} {record.partition}:{record.offset}"
-    if "truncated" in headers:
+    if "truncated" in facts:
         raise BadArgument(name=at, reason="it was too large to be kept whole, so it cannot be sent again")
-    origin = headers.get("origin.topic")
+    origin = facts.get("origin.topic")
     if to is None and origin is None:
         raise BadArgument(name=at, reason="it does not say which topic it came from; name one by --to")
-    kept: tuple[Header, ...] = tuple(each for each in record.headers if each[0] not in OWN_HEADERS)
-    return Message(record.value, record.key, kept, to or (origin or b"").decode())
+    return Message(record.value, record.key, own, to or (origin or b"").decode())
 
 
-def _marks(name: str, resent: dict[str, list[LetterId]]) -> Iterator[Message]:
-    for topic, letters in resent.items():
+def _parts(record: Record) -> tuple[tuple[Header, ...], dict[str, bytes | None]]:
+    """The headers that the input had, and what the pipeline says of it, which begins with the last `error`."""
+    names = [name for name, _ in record.headers]
+    begin = len(names) - 1 - names[::-1].index(ERROR)
+    return record.headers[:begin], dict(record.headers[begin:])
+
+
+def _marks(name: str, resent: dict[TopicPartition, list[LetterId]]) -> Iterator[Message]:
+    """In the partition of their letters, behind them: whatever is deleted, a letter never outlives its mark."""
+    for at, letters in resent.items():
         for begin in range(0, len(letters), LETTERS_PER_MARK_MAX):
             ids = ",".join(map(str, letters[begin : begin + LETTERS_PER_MARK_MAX]))
-            yield Message(None, None, (("pipeline", name.encode()), (MARK, ids.encode())), topic)
+            headers = ((PIPELINE, name.encode()), (MARK, ids.encode()))
+            yield Message(None, None, headers, at.topic, at.partition)
 
 
 def _read(call: Call, name: str, topics: Iterable[str], on_damage: OnDamage) -> Letters:
     found = Letters()
     for record in _records(call, topics, on_damage):
-        headers = dict(record.headers)
-        if _text(headers.get("pipeline")) != name:
-            continue
-        if MARK in headers:
-            ids = _ID.findall(_text(headers[MARK]))
-            found.resent.setdefault(record.topic, set()).update(LetterId(int(a), int(b)) for a, b in ids)
-        elif "error" in headers:
-            text = re.sub(r"\d+", "N", _text(headers["error"]))[:CAUSE_CHARS_MAX]
-            key = (record.topic, text)
-            if key not in found.causes:
-                found.causes[key] = Cause(record.topic, text, record)
-            found.causes[key].letters.append(LetterId(record.partition, record.offset))
+        names = [header for header, _ in record.headers]
+        if names == [PIPELINE, MARK] and record.key is None and record.value is None:
+            mark = dict(record.headers)
+            if _text(mark[PIPELINE]) == name:
+                ids = _ID.findall(_text(mark[MARK]))
+                resent = found.resent.setdefault(record.topic, set())
+                resent.update(LetterId(int(partition), int(offset)) for partition, offset in ids)
+        elif ERROR in names and _text((facts := _parts(record)[1]).get(PIPELINE)) == name:
+            text = re.sub(r"\d+", "N", _text(facts[ERROR]))[:CAUSE_CHARS_MAX]
+            cause = found.causes.setdefault((record.topic, text), Cause(record.topic, text, record))
+            cause.letters.append(LetterId(record.partition, record.offset))
     return found
 
 
@@ -211,8 +218,8 @@ def _topics_of_dead_letters(call: Call) -> list[str]:
 def _row(letters: Letters, cause: Cause, wanted: Collection[LetterId]) -> dict[str, Any]:
     ids = [each for each in cause.letters if not wanted or each in wanted]
     waiting = len(set(ids) & set(letters.waiting(cause)))
-    headers = {name: _text(content) for name, content in cause.example.headers}
-    place = [headers.get(f"origin.{part}") for part in ("topic", "partition", "offset")]
+    facts = {name: _text(content) for name, content in _parts(cause.example)[1].items()}
+    place = [facts.get(f"origin.{part}") for part in ("topic", "partition", "offset")]
     return {
         "cause": cause.text,
         "letters": waiting,

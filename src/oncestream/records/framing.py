@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HEADERS_MAX: Final = 1_000_000  # of all records of a batch: a few kilobytes may inflate to many millions
 RECORD_BYTES_MIN: Final = 7  # length, attributes, timestamp, offset, key, value, headers: a byte each
 
+_NONE: Final = 1  # the length -1 of a field that is null; librdkafka never gets past any other negative one
 _ONE_BYTE_MAX: Final = 0x7F
 _INT_BYTES: Final = 5
 _INT_LAST_BYTE_MAX: Final = 0x0F  # what is left of 32 bits
@@ -94,8 +95,10 @@ def _walk(data: bytes, start: i64, count: i64) -> tuple[i64, i64]:  # noqa: PLR0
         position += 1
         if byte > _ONE_BYTE_MAX:
             byte, position = _varint(data, position)
-        if not byte & 1:  # a negative length is none
+        if not byte & 1:
             position += byte >> 1
+        elif byte != _NONE:
+            raise _wrong(number, "the length of its key is negative")
         byte = data[position]
         position += 1
         if byte > _ONE_BYTE_MAX:
@@ -107,6 +110,8 @@ def _walk(data: bytes, start: i64, count: i64) -> tuple[i64, i64]:  # noqa: PLR0
                 position += 1
         if not byte & 1:
             position += byte >> 1
+        elif byte != _NONE:
+            raise _wrong(number, "the length of its value is negative")
         byte = data[position]
         position += 1
         if byte:
@@ -147,6 +152,8 @@ def _skip_headers(
             position += byte >> 1
             if position > end:
                 raise _wrong(number, "the value of a header ends behind the record")
+        elif byte != _NONE:
+            raise _wrong(number, "the length of a header's value is negative")
         left -= 1
     return total, position
 

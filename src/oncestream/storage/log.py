@@ -10,9 +10,10 @@ from oncestream.storage.compaction import CompactionJob, plan_compaction
 from oncestream.storage.config import LogConfig
 from oncestream.storage.place import LoadedLog, LogPlace
 from oncestream.storage.retention import segments_below, segments_to_delete
-from oncestream.storage.segment import segment_path
+from oncestream.storage.segment import SUFFIXES, Segment, segment_path
 from oncestream.storage.steps import Steps, run_here
 from oncestream.storage.swap import swap_in
+from oncestream.storage.tidy import SWAP
 from oncestream.storage.writing import LogWriter, storage_error
 
 
@@ -123,11 +124,26 @@ class Log(LogWriter):
         self._epochs.cut_start(offset)
 
     def _delete_segments(self, count: int) -> None:
+        self._undecide(self._segments[:count])
         for segment in self._segments[:count]:
             for path in (*segment.paths, str(segment_path(self.folder, segment.base_offset, ".snapshot"))):
                 self._place.pool.drop(path)
                 Path(path).unlink(missing_ok=True)
         del self._segments[:count]
+
+    def _undecide(self, doomed: list[Segment]) -> None:
+        """A swap that is decided and not done would bring back, at the next start, what is deleted now."""
+        paths = [
+            path
+            for segment in doomed
+            for suffix in SUFFIXES  # the log's own file first: it is the decision
+            if (path := segment_path(self.folder, segment.base_offset, suffix + SWAP)).exists()
+        ]
+        for path in paths:
+            self._place.pool.drop(str(path))
+            self._place.disk.remove(path)
+        if paths:
+            self._place.disk.sync_folder(self.folder)
 
     @contextmanager
     def _storing(self, doing: str) -> Iterator[None]:
