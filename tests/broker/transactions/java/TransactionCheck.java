@@ -10,8 +10,10 @@ import java.util.UUID;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AbortTransactionSpec;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListTransactionsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.admin.TransactionListing;
@@ -22,6 +24,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
@@ -87,6 +90,7 @@ public class TransactionCheck implements AutoCloseable {
             if (i % 4 != 3) expected.add("" + i);
         }
         for (int p = 0; p < 3; p++) {
+            awaitNoneOpen(topic, p);
             equal(expected, read(topic, p, "read_committed"));
             equal(20, read(topic, p, "read_uncommitted").size());
         }
@@ -124,6 +128,7 @@ public class TransactionCheck implements AutoCloseable {
             young.send(new ProducerRecord<>(topic, "new"));
             commit(young);
         }
+        awaitNoneOpen(topic, 0);
         equal(List.of("new"), read(topic, 0, "read_committed"));
     }
 
@@ -284,6 +289,20 @@ public class TransactionCheck implements AutoCloseable {
             }
         }
         return values;
+    }
+
+    private long end(TopicPartition tp, IsolationLevel isolation) throws Exception {
+        ListOffsetsOptions options = new ListOffsetsOptions(isolation);
+        return admin.listOffsets(Map.of(tp, OffsetSpec.latest()), options).partitionResult(tp).get().offset();
+    }
+
+    /** The end of a transaction is visible a moment after its answer. */
+    private void awaitNoneOpen(String topic, int partition) throws Exception {
+        TopicPartition tp = new TopicPartition(topic, partition);
+        long deadline = System.currentTimeMillis() + 30_000;
+        while (end(tp, IsolationLevel.READ_COMMITTED) < end(tp, IsolationLevel.READ_UNCOMMITTED)) {
+            if (System.currentTimeMillis() > deadline) throw new AssertionError("a transaction stays open");
+        }
     }
 
     private static void equal(Object expected, Object actual) {
