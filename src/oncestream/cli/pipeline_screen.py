@@ -26,6 +26,7 @@ SAMPLES_MAX: Final = 60  # of a sparkline
 SAMPLE_S: Final = 1.0
 REFRESHES_PER_S: Final = 4
 NUMBER_WIDTH: Final = 10
+LABELS_WIDTH: Final = 38  # of all that stands beside a sparkline
 
 
 class View(Protocol):
@@ -43,6 +44,7 @@ class PipelineScreen:
 
     def __init__(self, name: str, settings: ClientSettings, output: Output, *, quiet: bool) -> None:
         self._view = _view(name, settings, output, quiet=quiet)
+        self._has_shown = False
 
     def __enter__(self) -> Self:
         return self
@@ -50,9 +52,12 @@ class PipelineScreen:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is None and not self._has_shown:
+            self._view.say("nothing new: all there is was read before")
         self._view.close()
 
     def show(self, outcome: Outcome) -> None:
+        self._has_shown = True
         self._view.show(outcome)
 
     def say(self, text: str) -> None:
@@ -100,8 +105,10 @@ class _Live:
     """A screen that is drawn anew; rates are of whole seconds."""
 
     def __init__(self, name: str, settings: ClientSettings) -> None:
+        from rich.console import Console
         from rich.live import Live
 
+        self._console = Console()
         self._title = f"pipeline {name} on {settings.bootstrap_servers}"
         self._begun = self._sampled = time.monotonic()
         self._batches = self._rows = self._dead = 0
@@ -109,7 +116,9 @@ class _Live:
         self._standing = Standing()
         self._rates, self._batch_ms, self._commit_ms, self._lags = (_samples() for _ in range(4))
         self._last_dead: str | None = None
-        self._live = Live(get_renderable=self._table, refresh_per_second=REFRESHES_PER_S)
+        self._live = Live(
+            console=self._console, get_renderable=self._table, refresh_per_second=REFRESHES_PER_S
+        )
         self._live.start()
         self._watch = PipelineWatch(name, settings, self._stands)
         self._watch.start()
@@ -124,7 +133,7 @@ class _Live:
         self._last_dead = outcome.first_dead or self._last_dead
 
     def say(self, text: str) -> None:
-        self._live.console.print(text, markup=False, highlight=False)
+        self._console.print(text, markup=False, highlight=False)
 
     def close(self) -> None:
         self._watch.stop()
@@ -140,21 +149,20 @@ class _Live:
         from rich.table import Table
 
         self._sample()
+        width = max(0, min(SAMPLES_MAX, self._console.width - LABELS_WIDTH))
         table = Table(
             title=f"{self._title}, for {_span(time.monotonic() - self._begun)}",
             title_justify="left",
             show_header=False,
         )
-        table.add_column(style="bold")
+        table.add_column(style="bold", no_wrap=True)
         table.add_column(justify="right", min_width=NUMBER_WIDTH)
-        table.add_column(no_wrap=True, min_width=SAMPLES_MAX)
+        table.add_column(no_wrap=True, min_width=width)
         table.add_row("rows", f"{self._rows:,}", f"in {self._batches:,} batches")
-        table.add_row("rows/s", _last(self._rates, ",.0f"), sparkline(self._rates, SAMPLES_MAX))
-        table.add_row("lag", _last(self._lags, ",.0f"), sparkline(self._lags, SAMPLES_MAX))
-        table.add_row("batch", _last(self._batch_ms, ",.0f", " ms"), sparkline(self._batch_ms, SAMPLES_MAX))
-        table.add_row(
-            "commit", _last(self._commit_ms, ",.0f", " ms"), sparkline(self._commit_ms, SAMPLES_MAX)
-        )
+        table.add_row("rows/s", _last(self._rates, ",.0f"), sparkline(self._rates, width))
+        table.add_row("lag", _last(self._lags, ",.0f"), sparkline(self._lags, width))
+        table.add_row("batch", _last(self._batch_ms, ",.0f", " ms"), sparkline(self._batch_ms, width))
+        table.add_row("commit", _last(self._commit_ms, ",.0f", " ms"), sparkline(self._commit_ms, width))
         table.add_row("dead letters", f"{self._dead:,}", self._last_dead or "")
         table.add_row("transaction", "", self._standing.transaction or "-")
         return table

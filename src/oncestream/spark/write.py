@@ -135,6 +135,7 @@ def _load(df: DataFrame, pipeline: str, topic: str | None, run: str, options: Pi
     sink = _sink(df, pipeline, topic, options)
     rows = sink_columns(without_repetitions(df, pipeline, replace(options, dedupe_within=None)), sink)
     with closing(Cluster(sink.settings)) as cluster:
+        cluster.require_contact()
         _make_topics(cluster, topic, dead_letters_topic(pipeline, topic, options))
         deliver = _deliver(cluster, sink, options, is_micro_batch=False)
         return load(rows, sink, run, cluster, deliver)
