@@ -14,13 +14,12 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from oncestream.cli.arguments import TOPIC_HELP, existing_topics, partitions_of
+from oncestream.cli.arguments import TOPIC_HELP, existing_topics
 from oncestream.cli.command import Call
 from oncestream.cli.completion import pipeline_names, topic_names
 from oncestream.cli.confirm import DryRun, Yes, may_go_on
-from oncestream.cli.positions import Kind, Position, offsets_at
 from oncestream.cli.produce_input import Header, Message
-from oncestream.cli.receiving import Range, Receiver
+from oncestream.cli.receiving import committed_records
 from oncestream.cli.record_format import Record
 from oncestream.cli.sending import Sender
 from oncestream.client.admin import describe_topics
@@ -193,17 +192,7 @@ def _read(call: Call, name: str, topics: Iterable[str], on_damage: OnDamage) -> 
 
 
 def _records(call: Call, topics: Iterable[str], on_damage: OnDamage) -> Iterator[Record]:
-    """Committed records, up to the end of now."""
-    places = partitions_of(existing_topics(call.cluster, topics))
-    starts = offsets_at(call.cluster, places, Position(Kind.EARLIEST))
-    ends = offsets_at(call.cluster, places, Position(Kind.LATEST))
-    ranges = {each: Range(starts[each], ends[each]) for each in places}
-    receiver = Receiver(call.cluster, ranges, read_committed=True, on_damage=on_damage)
-    try:
-        for records in receiver.batches():
-            yield from records
-    finally:
-        receiver.close()
+    return committed_records(call.cluster, existing_topics(call.cluster, topics), on_damage)
 
 
 def _refuse(error: OncestreamError) -> None:

@@ -12,8 +12,7 @@ import typer
 from oncestream.cli.command import Call
 from oncestream.cli.completion import pipeline_names
 from oncestream.cli.cursor import cursor_row
-from oncestream.cli.positions import Kind, Position, offsets_at
-from oncestream.cli.receiving import Range, Receiver
+from oncestream.cli.receiving import committed_records
 from oncestream.client.admin import describe_topics
 from oncestream.client.groups import list_groups
 from oncestream.client.inspection import known_transactions
@@ -94,24 +93,11 @@ def _find(call: Call, names: Iterable[str]) -> dict[str, Found]:
 def _progress_records(call: Call) -> dict[str, Mapping[str, Any]]:
     """The newest record of each pipeline; those of single runs are left out."""
     states = [topic for topic in describe_topics(call.cluster) if topic.name == PROGRESS_TOPIC]
-    places = [TopicPartition(state.name, each.partition) for state in states for each in state.partitions]
-    if not places:
-        return {}
-    starts = offsets_at(call.cluster, places, Position(Kind.EARLIEST))
-    ends = offsets_at(call.cluster, places, Position(Kind.LATEST))
-    return _newest(call, {each: Range(starts[each], ends[each]) for each in places})
-
-
-def _newest(call: Call, ranges: Mapping[TopicPartition, Range]) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
-    receiver = Receiver(call.cluster, ranges, read_committed=True, on_damage=call.skip)
-    try:
-        for record in (each for records in receiver.batches() for each in records):
-            key, content = _json(record.key), _json(record.value)
-            if set(key) == {"pipeline"}:
-                found[str(key["pipeline"])] = content
-    finally:
-        receiver.close()
+    for record in committed_records(call.cluster, states, call.skip):
+        key, content = _json(record.key), _json(record.value)
+        if set(key) == {"pipeline"}:
+            found[str(key["pipeline"])] = content
     return found
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 
+from oncestream.cli.arguments import partitions_of
 from oncestream.cli.cluster import access_to
+from oncestream.cli.positions import Kind, Position, offsets_at
 from oncestream.cli.record_format import Record
+from oncestream.client.admin import TopicState
 from oncestream.client.cluster import Cluster
 from oncestream.client.damage import OnDamage, damage_at
 from oncestream.client.topic_partition import TopicPartition as Place
@@ -133,6 +136,24 @@ class Receiver:
         if end is not None and message.offset() + (not is_end) >= end:
             self._leave(place)
         return not is_end and (end is None or message.offset() < end)
+
+
+def committed_records(
+    cluster: Cluster, topics: Iterable[TopicState], on_damage: OnDamage
+) -> Iterator[Record]:
+    """All records of these topics that read_committed readers see, up to the end of now."""
+    places = partitions_of(topics)
+    if not places:
+        return
+    starts = offsets_at(cluster, places, Position(Kind.EARLIEST))
+    ends = offsets_at(cluster, places, Position(Kind.LATEST))
+    ranges = {each: Range(starts[each], ends[each]) for each in places}
+    receiver = Receiver(cluster, ranges, read_committed=True, on_damage=on_damage)
+    try:
+        for records in receiver.batches():
+            yield from records
+    finally:
+        receiver.close()
 
 
 def _record(message: Any) -> Record:
